@@ -1,0 +1,56 @@
+"""ELMo, deep contextualized word representations, on current PyTorch.
+
+The public names stand in `__all__`; each is imported when it is first used, so that `import elmokit` loads no torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from elmokit._version import __version__
+from elmokit.errors import ElmokitError
+
+if TYPE_CHECKING:
+    from elmokit.config import ElmoConfig
+    from elmokit.formats import load, save
+    from elmokit.model.bilm import BiLM, batch_to_ids
+    from elmokit.model.elmo import Elmo, ElmoMixes
+    from elmokit.model.scalar_mix import ScalarMix
+    from elmokit.text.tokenize import tokenize
+
+__all__ = [
+    "BiLM",
+    "Elmo",
+    "ElmoConfig",
+    "ElmoMixes",
+    "ElmokitError",
+    "ScalarMix",
+    "__version__",
+    "batch_to_ids",
+    "load",
+    "save",
+    "tokenize",
+]
+
+_HOMES = {
+    "BiLM": "elmokit.model.bilm",
+    "Elmo": "elmokit.model.elmo",
+    "ElmoConfig": "elmokit.config",
+    "ElmoMixes": "elmokit.model.elmo",
+    "ScalarMix": "elmokit.model.scalar_mix",
+    "batch_to_ids": "elmokit.model.bilm",
+    "load": "elmokit.formats",
+    "save": "elmokit.formats",
+    "tokenize": "elmokit.text.tokenize",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'elmokit' has no attribute {name!r}")
+    value = getattr(import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

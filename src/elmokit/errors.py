@@ -1,0 +1,50 @@
+"""Every error that elmokit raises on purpose.
+
+    ElmokitError
+    ├── ConfigError         a setting is missing, unknown or contradicts another
+    ├── InputError          text, tokens or ids that cannot be used as given
+    │   └── VocabularyError     a vocabulary file without its special tokens in place
+    ├── FormatError         a file that is not what it should be
+    │   ├── WeightsError        tensors missing, cut short, or of another shape than the options say
+    │   └── UnsafeFileError     a file that would write elsewhere, swell without bound or run code
+    └── DownloadError       a published model that could not be fetched or verified
+
+An error says what was given, what is accepted and what to do, in one sentence; the command line prints it and
+exits with 1. `ElmokitWarning` marks what was understood but deserves a look.
+"""
+
+
+class ElmokitError(Exception):
+    """Base of all errors raised on purpose; catching it catches every foreseen failure."""
+
+
+class ConfigError(ElmokitError):
+    """A setting is missing, unknown or contradicts another."""
+
+
+class InputError(ElmokitError):
+    """Text, tokens or ids that cannot be used as given."""
+
+
+class VocabularyError(InputError):
+    """A vocabulary whose special tokens are missing, repeated or out of place."""
+
+
+class FormatError(ElmokitError):
+    """A file that is not what its place or its name says."""
+
+
+class WeightsError(FormatError):
+    """Tensors that are missing, cut short, or of another shape than the options say."""
+
+
+class UnsafeFileError(FormatError):
+    """A file that would write outside its folder, swell without bound, or run code."""
+
+
+class DownloadError(ElmokitError):
+    """A published model that could not be fetched or did not verify."""
+
+
+class ElmokitWarning(UserWarning):
+    """Something was understood and handled, but the user should know."""

@@ -1,0 +1,39 @@
+"""The equations of one LSTM step, the only place where they stand; every engine is tested against this.
+
+Notation: n rows, H cell width, P output width. Gates are packed i, f, o, j (input, forget, output, candidate), so
+that one sigmoid covers the first three.
+"""
+
+from typing import NamedTuple
+
+from torch import Tensor
+from torch.nn.functional import linear
+
+
+class LayerWeights(NamedTuple):
+    """What one LSTM layer computes with."""
+
+    input_weight: Tensor  # (4H, P)
+    recurrent_weight: Tensor  # (4H, P)
+    bias: Tensor  # (4H,), forget bias included
+    projection_weight: Tensor | None  # (P, H)
+    cell_clip: float | None
+    projection_clip: float | None
+
+
+def lstm_cell(gates: Tensor, c: Tensor, weights: LayerWeights) -> tuple[Tensor, Tensor]:
+    """From gate inputs (n, 4H) and the memory (n, H) to the output (n, P) and the new memory (n, H).
+
+    The memory is clipped before it is used; the output is clipped only if it is projected.
+    """
+    i, f, o = gates[:, : 3 * c.shape[1]].sigmoid().chunk(3, dim=1)  # 3 × (n, H)
+    j = gates[:, 3 * c.shape[1] :].tanh()  # (n, H)
+    c = f * c + i * j  # (n, H)
+    if weights.cell_clip is not None:
+        c = c.clamp(-weights.cell_clip, weights.cell_clip)
+    h = o * c.tanh()  # (n, H)
+    if weights.projection_weight is not None:
+        h = linear(h, weights.projection_weight)  # (n, P)
+        if weights.projection_clip is not None:
+            h = h.clamp(-weights.projection_clip, weights.projection_clip)
+    return h, c

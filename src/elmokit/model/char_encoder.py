@@ -1,0 +1,185 @@
+"""Layer 0: the vector of a token by itself, from its characters or from a table.
+
+Notation: N tokens, C columns of a token's row, D width of a character's vector, F filters, P output width.
+
+A word's vector does not depend on its neighbours, so `encode` computes every distinct row once (`encode_types`) and
+hands it out to all its occurrences; training, embedding and the tasks all come through there.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import conv1d, embedding, linear, pad
+
+_TYPES_AT_ONCE = 512
+
+
+class Affine(nn.Module):
+    """A linear map with a bias, left uninitialised: weights come from a file or from `initialize`."""
+
+    def __init__(self, in_dim: int, out_dim: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
+        self.bias = nn.Parameter(torch.empty(out_dim))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (…, in) to (…, out)."""
+        return linear(x, self.weight, self.bias)
+
+
+class Convolution(nn.Module):
+    """One group of filters over the characters of a token, and the maximum of each filter."""
+
+    def __init__(self, *, char_dim: int, width: int, num_filters: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(num_filters, char_dim, width))
+        self.bias = nn.Parameter(torch.empty(num_filters))
+
+    def forward(self, characters: Tensor) -> Tensor:
+        """From (N, D, C) to (N, num_filters)."""
+        return conv1d(characters, self.weight, self.bias).amax(-1)
+
+
+class Highway(nn.Module):
+    """y = g·relu(transform(x)) + (1 − g)·x with g = σ(carry(x)), named as in bilm-tf."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.transform = Affine(dim, dim)
+        self.carry = Affine(dim, dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (N, F) to (N, F)."""
+        gate: Tensor = self.carry(x).sigmoid()  # (N, F)
+        return gate * self.transform(x).relu() + (1 - gate) * x
+
+
+class TypeEncoder(nn.Module, ABC):
+    """Base of both encoders: rows in, vectors out, equal rows computed once."""
+
+    @property
+    @abstractmethod
+    def id_range(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Lowest and highest id accepted in the first column of a token's row, and in the others."""
+
+    @abstractmethod
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw bilm-tf's initial values."""
+
+    @abstractmethod
+    def encode_types(self, char_ids: Tensor) -> Tensor:
+        """The vectors (N, P) of token rows (N, C), none of which is padding."""
+
+    def encode(self, char_ids: Tensor) -> Tensor:
+        """As `encode_types`, with every distinct row computed once."""
+        types, inverse = torch.unique(char_ids, dim=0, return_inverse=True)  # (K, C), (N,)
+        vectors = [self.encode_types(part) for part in types.split(_TYPES_AT_ONCE)]
+        return torch.cat(vectors)[inverse] if vectors else self.encode_types(types)  # (N, P)
+
+
+class CharEncoder(TypeEncoder):
+    """Characters → convolutions → maximum → activation → highways → projection.
+
+    If the model also embeds whole words, the word's vector stands before the filters at the projection, and the
+    word's id in the first column of its row.
+    """
+
+    def __init__(
+        self,
+        *,
+        num_characters: int,
+        char_dim: int,
+        filters: Sequence[tuple[int, int]],
+        activation: str,
+        num_highway: int,
+        output_dim: int,
+        projected: bool = True,
+        num_words: int = 0,
+        word_dim: int = 0,
+    ) -> None:
+        super().__init__()
+        self.activation = activation
+        self.word_table = nn.Parameter(torch.empty(num_words, word_dim)) if num_words else None
+        self.char_table = nn.Parameter(torch.empty(num_characters, char_dim)) if filters else None
+        self.convolutions = nn.ModuleList(
+            Convolution(char_dim=char_dim, width=width, num_filters=number) for width, number in filters
+        )
+        num_filters = sum(number for _, number in filters)
+        self.highways = nn.ModuleList(Highway(num_filters) for _ in range(num_highway))
+        self.projection = Affine(num_filters + word_dim, output_dim) if projected else None
+
+    @property
+    def id_range(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """A 0 among the characters is a zero vector; a word is always one of the table."""
+        characters = (0, 0 if self.char_table is None else len(self.char_table))
+        return (characters if self.word_table is None else (1, len(self.word_table))), characters
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw bilm-tf's initial values."""
+        for table in (self.char_table, self.word_table):
+            if table is not None:
+                nn.init.uniform_(table, -1, 1, generator)
+        num_filters = 0
+        for group in self.convolutions:
+            assert isinstance(group, Convolution)
+            num, char_dim, width = group.weight.shape
+            if self.activation == "relu":
+                nn.init.uniform_(group.weight, -0.05, 0.05, generator)
+            else:
+                nn.init.normal_(group.weight, 0, 1 / math.sqrt(width * char_dim), generator)
+            nn.init.zeros_(group.bias)
+            num_filters += num
+        for highway in self.highways:
+            assert isinstance(highway, Highway)
+            for affine, bias in ((highway.transform, 0.0), (highway.carry, -2.0)):
+                nn.init.normal_(affine.weight, 0, 1 / math.sqrt(num_filters), generator)
+                nn.init.constant_(affine.bias, bias)
+        if self.projection is not None:
+            in_dim = self.projection.weight.shape[1]
+            nn.init.normal_(self.projection.weight, 0, 1 / math.sqrt(in_dim), generator)
+            nn.init.zeros_(self.projection.bias)
+
+    def encode_types(self, char_ids: Tensor) -> Tensor:
+        """The vectors (N, P) of token rows (N, C), none of which is padding."""
+        parts = []
+        if self.word_table is not None:
+            parts.append(embedding(char_ids[:, 0] - 1, self.word_table))  # (N, word_dim)
+            char_ids = char_ids[:, 1:]
+        if self.char_table is not None:
+            parts.append(self._convolve(char_ids, self.char_table))  # (N, F)
+        x = torch.cat(parts, dim=-1)  # (N, word_dim + F)
+        return x if self.projection is None else self.projection(x)  # (N, P)
+
+    def _convolve(self, char_ids: Tensor, char_table: Tensor) -> Tensor:
+        # AllenNLP reads a 0 inside a token as a zero vector: a row that is only made here, so never trained.
+        characters = embedding(char_ids, pad(char_table, (0, 0, 1, 0)))  # (N, C, D)
+        characters = characters.transpose(1, 2)  # (N, D, C)
+        x = torch.cat([group(characters) for group in self.convolutions], dim=-1)  # (N, F)
+        x = x.relu() if self.activation == "relu" else x.tanh()  # (N, F)
+        for highway in self.highways:
+            x = highway(x)  # (N, F)
+        return x
+
+
+class TokenEncoder(TypeEncoder):
+    """A row of a table for every word of the vocabulary."""
+
+    def __init__(self, *, vocab_size: int, output_dim: int) -> None:
+        super().__init__()
+        self.token_table = nn.Parameter(torch.empty(vocab_size, output_dim))
+
+    @property
+    def id_range(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """There is one column, the word's."""
+        return (1, len(self.token_table)), (0, 0)
+
+    def initialize(self, generator: torch.Generator) -> None:
+        """Draw bilm-tf's initial values."""
+        nn.init.xavier_uniform_(self.token_table, generator=generator)
+
+    def encode_types(self, char_ids: Tensor) -> Tensor:
+        """The vectors (N, P) of token rows (N, 1), none of which is padding."""
+        return embedding(char_ids[:, 0] - 1, self.token_table)  # (N, P)

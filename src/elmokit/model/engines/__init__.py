@@ -1,0 +1,24 @@
+"""Ways to execute one LSTM layer. All give the same numbers within float rounding.
+
+An engine takes tensors and state, owns no parameters and knows no files. `tests/contracts/engine.py` runs every engine
+against `plain`, which follows the equations of `elmokit.model.cell` step by step.
+"""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from torch import Tensor
+
+from elmokit.model.cell import LayerWeights
+
+
+class Engine(Protocol):
+    """Executes one layer of one direction over packed tokens (see `elmokit.model.packing`)."""
+
+    def run_layer(
+        self, weights: LayerWeights, x: Tensor, batch_sizes: Sequence[int], h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """From packed inputs (N, P) and state (B, P), (B, H) to outputs (N, P) and the state after each row's end.
+
+        Rows of the state are in packed order, longest first; rows that take part in no step keep theirs.
+        """

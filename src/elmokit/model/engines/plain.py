@@ -1,0 +1,28 @@
+"""The reference: the cell's equations in a loop, differentiable, on any device and in any precision."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from elmokit.model.cell import LayerWeights, lstm_cell
+
+
+class PlainEngine:
+    """One step after the other, nothing rearranged."""
+
+    def run_layer(
+        self, weights: LayerWeights, x: Tensor, batch_sizes: Sequence[int], h: Tensor, c: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """See `Engine.run_layer`."""
+        outputs = []
+        for step, n in zip(torch.split(x, list(batch_sizes)), batch_sizes, strict=True):
+            gates = linear(step, weights.input_weight, weights.bias)  # (n, 4H)
+            gates = gates + linear(h[:n], weights.recurrent_weight)  # (n, 4H)
+            new_h, new_c = lstm_cell(gates, c[:n], weights)  # (n, P), (n, H)
+            outputs.append(new_h)
+            h = torch.cat([new_h, h[n:]])  # (B, P)
+            c = torch.cat([new_c, c[n:]])  # (B, H)
+        y = torch.cat(outputs) if outputs else x.new_empty(0, h.shape[1])  # (N, P)
+        return y, h, c

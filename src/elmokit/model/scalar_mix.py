@@ -1,0 +1,74 @@
+"""ELMo's combination of layers: γ · Σ softmax(w)_j · layer_j."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from elmokit.errors import ConfigError, InputError
+
+LayerNorm = bool | Literal["token", "batch"]
+
+
+class ScalarMix(nn.Module):
+    """One learned weighting of the layers, starting from their plain average.
+
+    Args:
+        num_layers: layers to mix (L).
+        layer_norm: normalise each layer first. True or "token": each token's vector by its own mean and variance, so
+            that a sentence's result never depends on its batch. "batch": one mean and variance per layer over all
+            real tokens of the batch, as AllenNLP does.
+        initial_weights: the unnormalised weights to start from; None is all zero.
+        trainable: whether weights and gamma learn.
+        eps: added to the variance.
+    """
+
+    def __init__(
+        self,
+        num_layers: int,
+        *,
+        layer_norm: LayerNorm = False,
+        initial_weights: Sequence[float] | None = None,
+        trainable: bool = True,
+        eps: float = 1e-12,
+    ) -> None:
+        super().__init__()
+        if initial_weights is not None and len(initial_weights) != num_layers:
+            raise ConfigError(f"initial_weights has {len(initial_weights)} values, but there are {num_layers} layers.")
+        if layer_norm not in (False, True, "token", "batch"):
+            raise ConfigError(f"layer_norm ({layer_norm!r}) must be False, True, 'token' or 'batch'.")
+        self.layer_norm: Literal["token", "batch"] | None = "token" if layer_norm is True else layer_norm or None
+        self.eps = eps
+        start = torch.zeros(num_layers) if initial_weights is None else torch.tensor(initial_weights, dtype=torch.float)
+        self.weights = nn.Parameter(start, requires_grad=trainable)  # (L,)
+        self.gamma = nn.Parameter(torch.ones(()), requires_grad=trainable)
+
+    @property
+    def layer_weights(self) -> Tensor:
+        """The share of each layer (L,), summing to 1."""
+        return self.weights.softmax(0)
+
+    def regularization(self, strength: float) -> Tensor:
+        """λ‖w‖²: a large λ keeps the mix near the average, a small one lets it choose."""
+        return strength * self.weights.square().sum()
+
+    def forward(self, layers: Tensor, mask: Tensor) -> Tensor:
+        """From layers (L, B, T, D) and mask (B, T) to their mix (B, T, D)."""
+        if layers.shape[0] != len(self.weights):
+            raise InputError(f"{layers.shape[0]} layers were given to a mix of {len(self.weights)}.")
+        if self.layer_norm is not None:
+            layers = self._normalize(layers, mask)  # (L, B, T, D)
+        mixed: Tensor = torch.tensordot(self.layer_weights, layers, dims=1)  # (B, T, D)
+        return self.gamma * mixed
+
+    def _normalize(self, layers: Tensor, mask: Tensor) -> Tensor:
+        if self.layer_norm == "token":
+            mean = layers.mean(-1, keepdim=True)  # (L, B, T, 1)
+            variance = layers.var(-1, correction=0, keepdim=True)  # (L, B, T, 1)
+        else:
+            real = mask[..., None].to(layers.dtype)  # (B, T, 1)
+            count = real.sum() * layers.shape[-1]
+            mean = (layers * real).sum((1, 2, 3), keepdim=True) / count  # (L, 1, 1, 1)
+            variance = (((layers - mean) * real) ** 2).sum((1, 2, 3), keepdim=True) / count  # (L, 1, 1, 1)
+        return (layers - mean) / (variance + self.eps).sqrt()

@@ -1,0 +1,154 @@
+"""Token → one fixed-width row of integers, the only thing of a token that a model sees.
+
+Every model reads `char_ids` (B, T, C) in which a row of zeros means "no token here". What the C columns hold is
+the business of one indexer:
+
+- `ByteIndexer`: the UTF-8 bytes of the token between marks, as bilm-tf and AllenNLP write them (C = 50 as a rule);
+- `TableIndexer`: characters looked up in a table, as ELMoForManyLangs does, with the word's own id in front of them
+  if the model also embeds whole words;
+- `WordIndexer`: the word's id alone (C = 1), for models with a token embedding.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import ConfigError, VocabularyError
+from elmokit.text.vocabulary import BEGIN, END, Vocabulary
+
+Ids = NDArray[np.int64]
+
+NUM_BYTE_CHARACTERS = 261
+"""Rows of the character table of a byte model: 256 bytes and five marks."""
+
+_BEGIN_SENTENCE, _END_SENTENCE, _BEGIN_WORD, _END_WORD, _PAD = 257, 258, 259, 260, 261
+MIN_CHARACTERS = 3
+
+
+class Indexer(Protocol):
+    """What a model needs to know of text."""
+
+    @property
+    def width(self) -> int:
+        """Columns of a row (C)."""
+
+    @property
+    def begin(self) -> Ids:
+        """The row (C,) that opens every sentence."""
+
+    @property
+    def end(self) -> Ids:
+        """The row (C,) that closes every sentence."""
+
+    def to_char_ids(self, tokens: Sequence[str]) -> Ids:
+        """The rows (T, C) of one sentence, without its boundaries."""
+
+
+def _check_width(max_characters: int) -> int:
+    if max_characters < MIN_CHARACTERS:
+        raise ConfigError(
+            f"max_characters ({max_characters}) must be at least {MIN_CHARACTERS}: "
+            "a row holds a mark, a character and a mark."
+        )
+    return max_characters
+
+
+def _bracket(max_characters: int, opening: int, inner: Sequence[int], closing: int, pad: int) -> Ids:
+    """Put a token's characters between marks, cut to what fits and padded to the full width."""
+    row = np.full(max_characters, pad, dtype=np.int64)  # (C,)
+    inner = inner[: max_characters - 2]
+    row[0] = opening
+    row[1 : len(inner) + 1] = inner
+    row[len(inner) + 1] = closing
+    return row
+
+
+class ByteIndexer:
+    """bilm-tf's character ids, shifted by one so that 0 is free for "no token".
+
+    A token is its UTF-8 bytes (lone surrogates vanish), cut to C − 2 bytes. A token spelled `<S>` or `</S>` is the
+    boundary itself, as in AllenNLP; `<UNK>` is five ordinary characters.
+    """
+
+    def __init__(self, max_characters: int = 50) -> None:
+        self.width = _check_width(max_characters)
+        self.begin = self._row([_BEGIN_SENTENCE])  # (C,)
+        self.end = self._row([_END_SENTENCE])  # (C,)
+
+    def _row(self, inner: Sequence[int]) -> Ids:
+        return _bracket(self.width, _BEGIN_WORD, inner, _END_WORD, _PAD)
+
+    def to_char_ids(self, tokens: Sequence[str]) -> Ids:
+        """The rows (T, C) of one sentence, without its boundaries."""
+        rows = np.full((len(tokens), self.width), _PAD, dtype=np.int64)  # (T, C)
+        rows[:, 0] = _BEGIN_WORD
+        for row, token in zip(rows, tokens, strict=True):
+            if token == BEGIN:
+                row[:] = self.begin
+                continue
+            if token == END:
+                row[:] = self.end
+                continue
+            spelled = token.encode("utf-8", "ignore")[: self.width - 2]
+            row[1 : len(spelled) + 1] = np.frombuffer(spelled, dtype=np.uint8)
+            row[1 : len(spelled) + 1] += 1
+            row[len(spelled) + 1] = _END_WORD
+        return rows
+
+
+class TableIndexer:
+    """ELMoForManyLangs' ids: characters, and words if the model has them, looked up in its `.dic` files.
+
+    The released models were trained with the marks for begin and end of word swapped, and every model that is read
+    from that format expects them so. Tokens are cut to C − 2 Unicode characters before either look-up.
+    """
+
+    def __init__(
+        self, characters: Mapping[str, int], words: Mapping[str, int] | None, max_characters: int = 50
+    ) -> None:
+        self.max_characters = _check_width(max_characters)
+        self.characters = dict(characters)
+        self.words = dict(words) if words else None
+        required = ("<bos>", "<eos>", "<bow>", "<eow>", "<oov>", "<pad>")
+        if missing := [mark for mark in required if mark not in self.characters]:
+            raise VocabularyError(
+                f"char.dic lacks {', '.join(missing)}: it must list {', '.join(required)}; "
+                "use the file that came with the model."
+            )
+        if self.words is not None:
+            if missing := [mark for mark in ("<bos>", "<eos>", "<oov>") if mark not in self.words]:
+                raise VocabularyError(f"word.dic lacks {', '.join(missing)}: use the file that came with the model.")
+        self.width = self.max_characters + (self.words is not None)
+        self.begin = self._row("<bos>")  # (C,)
+        self.end = self._row("<eos>")  # (C,)
+
+    def _row(self, token: str) -> Ids:
+        table, unknown = self.characters, self.characters["<oov>"]
+        token = token if token in ("<bos>", "<eos>") else token[: self.max_characters - 2]
+        inner = [table[token]] if token in ("<bos>", "<eos>") else [table.get(c, unknown) for c in token]
+        row = _bracket(self.max_characters, table["<eow>"], inner, table["<bow>"], table["<pad>"])
+        if self.words is not None:
+            row = np.concatenate(([self.words.get(token, self.words["<oov>"])], row))
+        return row + 1
+
+    def to_char_ids(self, tokens: Sequence[str]) -> Ids:
+        """The rows (T, C) of one sentence, without its boundaries."""
+        rows = [self._row(token) for token in tokens]
+        return np.stack(rows) if rows else np.empty((0, self.width), dtype=np.int64)
+
+
+class WordIndexer:
+    """Vocabulary ids plus one, a single column; a word outside the vocabulary is `<UNK>`."""
+
+    width = 1
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.begin = np.array([vocabulary.begin_id + 1])  # (1,)
+        self.end = np.array([vocabulary.end_id + 1])  # (1,)
+
+    def to_char_ids(self, tokens: Sequence[str]) -> Ids:
+        """The rows (T, 1) of one sentence, without its boundaries."""
+        return self.vocabulary.to_ids(tokens)[:, None] + 1

@@ -1,0 +1,85 @@
+"""The word list of a language model's softmax, and of a token embedding.
+
+One token per line: `<S>`, `</S>` and `<UNK>` first, then by descending count in training, which the sampled softmax
+relies on. The peers accept lists without the boundaries and then silently take the last word for them; here that
+is an error.
+"""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import VocabularyError
+from elmokit.text.files import open_text
+
+BEGIN: Final = "<S>"
+END: Final = "</S>"
+UNKNOWN: Final = "<UNK>"
+SPECIALS: Final = (BEGIN, END, UNKNOWN)
+
+
+class Vocabulary:
+    """Words in the order of their ids; looking up a word that is not there gives `<UNK>`'s id."""
+
+    def __init__(self, tokens: Iterable[str], *, origin: str = "the vocabulary") -> None:
+        self.tokens: tuple[str, ...] = tuple(tokens)
+        for expected, special in enumerate(SPECIALS):
+            places = [index for index, token in enumerate(self.tokens) if token == special]
+            if places != [expected]:
+                raise VocabularyError(_misplaced(origin, special, expected, places))
+        self._ids = {token: index for index, token in enumerate(self.tokens)}
+        self.begin_id, self.end_id, self.unknown_id = range(len(SPECIALS))
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def __contains__(self, token: str) -> bool:
+        return token in self._ids
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Vocabulary) and self.tokens == other.tokens
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} tokens)"
+
+    @property
+    def num_duplicates(self) -> int:
+        """Lines that repeat an earlier word; as in the peers, a word has the id of its last line."""
+        return len(self.tokens) - len(self._ids)
+
+    def to_ids(self, tokens: Sequence[str]) -> NDArray[np.int64]:
+        """Ids (T,) of the tokens, `<UNK>`'s where a token is unknown."""
+        return np.array([self._ids.get(token, self.unknown_id) for token in tokens], dtype=np.int64)
+
+
+def _misplaced(origin: str, special: str, expected: int, places: list[int]) -> str:
+    if not places:
+        found = f"lacks {special}"
+    elif len(places) > 1:
+        found = f"has {special} on lines {', '.join(str(place + 1) for place in places[:5])}"
+    else:
+        found = f"has {special} on line {places[0] + 1}"
+    return (
+        f"{origin} {found}: a vocabulary has <S>, </S> and <UNK> once each, on lines 1, 2 and 3 "
+        f"({special} belongs on line {expected + 1}), then the words by descending count."
+    )
+
+
+def read_vocabulary(path: Path) -> Vocabulary:
+    """Read a vocabulary file, plain or compressed, by the peers' rules.
+
+    Lines are stripped, `!!!MAXTERMID` lines skipped, a blank line is the token "".
+    """
+    with open_text(path) as lines:
+        tokens = [line.strip() for line in lines]
+    return Vocabulary((token for token in tokens if token != "!!!MAXTERMID"), origin=str(path))
+
+
+def vocabulary_text(vocabulary: Vocabulary) -> str:
+    """What a vocabulary file holds."""
+    return "".join(f"{token}\n" for token in vocabulary.tokens)
