@@ -54,7 +54,8 @@ class Highway(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """From (N, F) to (N, F)."""
         gate: Tensor = self.carry(x).sigmoid()  # (N, F)
-        return gate * self.transform(x).relu() + (1 - gate) * x
+        new: Tensor = self.transform(x).relu()  # (N, F)
+        return gate * new + (1 - gate) * x
 
 
 class TypeEncoder(nn.Module, ABC):

@@ -99,36 +99,32 @@ class ByteIndexer:
 
 
 class TableIndexer:
-    """ELMoForManyLangs' ids: characters, and words if the model has them, looked up in its `.dic` files.
+    """ELMoForManyLangs' ids: characters, words or both, looked up in the model's `.dic` files.
 
     The released models were trained with the marks for begin and end of word swapped, and every model that is read
     from that format expects them so. Tokens are cut to C − 2 Unicode characters before either look-up.
     """
 
     def __init__(
-        self, characters: Mapping[str, int], words: Mapping[str, int] | None, max_characters: int = 50
+        self, characters: Mapping[str, int] | None, words: Mapping[str, int] | None, max_characters: int = 50
     ) -> None:
         self.max_characters = _check_width(max_characters)
-        self.characters = dict(characters)
+        self.characters = dict(characters) if characters else None
         self.words = dict(words) if words else None
-        required = ("<bos>", "<eos>", "<bow>", "<eow>", "<oov>", "<pad>")
-        if missing := [mark for mark in required if mark not in self.characters]:
-            raise VocabularyError(
-                f"char.dic lacks {', '.join(missing)}: it must list {', '.join(required)}; "
-                "use the file that came with the model."
-            )
-        if self.words is not None:
-            if missing := [mark for mark in ("<bos>", "<eos>", "<oov>") if mark not in self.words]:
-                raise VocabularyError(f"word.dic lacks {', '.join(missing)}: use the file that came with the model.")
-        self.width = self.max_characters + (self.words is not None)
+        _check_entries("char.dic", self.characters, ("<bos>", "<eos>", "<bow>", "<eow>", "<oov>", "<pad>"))
+        _check_entries("word.dic", self.words, ("<bos>", "<eos>", "<oov>"))
+        self.width = (self.max_characters if self.characters else 0) + (self.words is not None)
         self.begin = self._row("<bos>")  # (C,)
         self.end = self._row("<eos>")  # (C,)
 
     def _row(self, token: str) -> Ids:
-        table, unknown = self.characters, self.characters["<oov>"]
-        token = token if token in ("<bos>", "<eos>") else token[: self.max_characters - 2]
-        inner = [table[token]] if token in ("<bos>", "<eos>") else [table.get(c, unknown) for c in token]
-        row = _bracket(self.max_characters, table["<eow>"], inner, table["<bow>"], table["<pad>"])
+        boundary = token in ("<bos>", "<eos>")
+        token = token if boundary else token[: self.max_characters - 2]
+        row = np.empty(0, dtype=np.int64)
+        if self.characters is not None:
+            table, unknown = self.characters, self.characters["<oov>"]
+            inner = [table[token]] if boundary else [table.get(character, unknown) for character in token]
+            row = _bracket(self.max_characters, table["<eow>"], inner, table["<bow>"], table["<pad>"])
         if self.words is not None:
             row = np.concatenate(([self.words.get(token, self.words["<oov>"])], row))
         return row + 1
@@ -137,6 +133,13 @@ class TableIndexer:
         """The rows (T, C) of one sentence, without its boundaries."""
         rows = [self._row(token) for token in tokens]
         return np.stack(rows) if rows else np.empty((0, self.width), dtype=np.int64)
+
+
+def _check_entries(file: str, table: Mapping[str, int] | None, required: Sequence[str]) -> None:
+    if table is not None and (missing := [entry for entry in required if entry not in table]):
+        raise VocabularyError(
+            f"{file} lacks {', '.join(missing)}: it must list {', '.join(required)}; use the file of the model."
+        )
 
 
 class WordIndexer:

@@ -5,6 +5,7 @@ relies on. The peers accept lists without the boundaries and then silently take 
 is an error.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
@@ -19,6 +20,8 @@ BEGIN: Final = "<S>"
 END: Final = "</S>"
 UNKNOWN: Final = "<UNK>"
 SPECIALS: Final = (BEGIN, END, UNKNOWN)
+_SKIPPED: Final = "!!!MAXTERMID"
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Vocabulary:
@@ -77,9 +80,15 @@ def read_vocabulary(path: Path) -> Vocabulary:
     """
     with open_text(path) as lines:
         tokens = [line.strip() for line in lines]
-    return Vocabulary((token for token in tokens if token != "!!!MAXTERMID"), origin=str(path))
+    return Vocabulary((token for token in tokens if token != _SKIPPED), origin=str(path))
 
 
-def vocabulary_text(vocabulary: Vocabulary) -> str:
-    """What a vocabulary file holds."""
-    return "".join(f"{token}\n" for token in vocabulary.tokens)
+def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
+    """Write a vocabulary file; a word that would not come back as it is ends in an error, not in another word."""
+    for token in vocabulary.tokens:
+        if token != token.strip() or "\n" in token or token == _SKIPPED or _LONE_SURROGATE.search(token):
+            raise VocabularyError(
+                f"the word {token!r} cannot stand in a vocabulary file, where a word is a stripped line of UTF-8: "
+                "take it out of the vocabulary."
+            )
+    path.write_text("".join(f"{token}\n" for token in vocabulary.tokens), encoding="utf-8", newline="\n")

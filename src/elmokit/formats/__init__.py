@@ -1,0 +1,168 @@
+"""Every file format of a biLM: `load` reads any of them, `save` writes three.
+
+A name is looked up in this order: a path that exists, a published model (`original`, `many-langs/de` …), a Hub id.
+"""
+
+import hashlib
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from elmokit.config import ElmoConfig
+from elmokit.errors import ConfigError, FormatError
+from elmokit.formats import bilm_hdf5, many_langs, native, nlpl, published, remote
+from elmokit.formats._atomic import atomic_directory
+from elmokit.formats.archive import unpacked
+from elmokit.formats.locate import ACCEPTED, Format, Location, locate
+from elmokit.formats.parts import ModelParts, assemble, fingerprint
+from elmokit.model.bilm import BiLM
+
+SaveFormat = Literal["native", "bilm", "nlpl"]
+SAVE_FORMATS: tuple[SaveFormat, ...] = ("native", "bilm", "nlpl")
+
+
+def load(source: str | Path, *, weights: str | Path | None = None) -> BiLM:
+    """Load a biLM of any known format, in eval mode, float32, on the CPU.
+
+    Args:
+        source: a path (directory, zip or one of a model's files), a published name such as "original" or
+            "many-langs/de", or a Hub id such as "owner/name", optionally with "@revision".
+        weights: the HDF5 file of a bilm model whose options do not lie beside it; `source` is then the options file.
+
+    Raises:
+        ElmokitError: one sentence on what is wrong with the name or the files, and what to do.
+    """
+    return _load(source, weights)[0]
+
+
+def detect_format(path: str | Path) -> Format:
+    """Say which format a path is in, without reading any weights."""
+    return locate(Path(path)).format
+
+
+def save(bilm: BiLM, path: str | Path, *, format: SaveFormat = "native", overwrite: bool = False) -> None:
+    """Write a biLM: a directory for native and bilm, a zip for nlpl. Nothing half-written ever has the final name.
+
+    Args:
+        bilm: the model.
+        path: the directory or zip to write.
+        format: "native" (safetensors, config, vocabulary), "bilm" (options + HDF5, for AllenNLP, bilm-tf) or "nlpl".
+        overwrite: replace what is there.
+    """
+    path = Path(path)
+    if format not in SAVE_FORMATS:
+        raise ConfigError(f"format {format!r} cannot be written: choose {', '.join(SAVE_FORMATS)}.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if format == "nlpl":
+        if path.suffix != ".zip":
+            raise FormatError(f"{path} does not end in .zip, but the nlpl format is a zip: name it so.")
+        if path.exists() and not overwrite:
+            raise FormatError(f"{path} already exists: give another name, or ask for it to be overwritten.")
+        with tempfile.TemporaryDirectory(prefix="elmokit-") as scratch:
+            nlpl.write(bilm, path, Path(scratch))
+        return
+    write = native.write if format == "native" else bilm_hdf5.write
+    with atomic_directory(path, overwrite=overwrite) as directory:
+        write(bilm, directory)
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What `elmokit info` tells of a model."""
+
+    source: str
+    format: Format
+    path: str
+    languages: tuple[str, ...]
+    num_parameters: int
+    num_layers: int
+    output_dim: int
+    vocab_size: int | None
+    softmax: bool
+    fingerprint: str
+    """SHA-256 of what decides the model's output: equal in every format."""
+    files: dict[str, str]
+    """SHA-256 of each file."""
+    config: ElmoConfig
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values for JSON."""
+        return asdict(replace(self)) | {"config": self.config.model_dump(mode="json")}
+
+
+def describe(source: str | Path) -> ModelInfo:
+    """Load a model and tell what it is."""
+    bilm, location = _load(source, None)
+    config = bilm.config
+    return ModelInfo(
+        source=str(source),
+        format=location.format,
+        path=str(location.archive or location.directory),
+        languages=config.languages,
+        num_parameters=bilm.num_parameters,
+        num_layers=config.num_layers,
+        output_dim=config.output_dim,
+        vocab_size=None if bilm.vocabulary is None else len(bilm.vocabulary),
+        softmax=config.softmax,
+        fingerprint=fingerprint(bilm),
+        files={path.name: _file_sha256(path) for path in _files(location)},
+        config=config,
+    )
+
+
+def _load(source: str | Path, weights: str | Path | None) -> tuple[BiLM, Location]:
+    path, languages = _resolve(source)
+    location = locate(path, Path(weights) if weights is not None else None)
+    parts = _read(location).with_languages(languages)
+    return assemble(parts, origin=str(location.archive or location.weights or location.directory)), location
+
+
+def _resolve(source: str | Path) -> tuple[Path, tuple[str, ...]]:
+    """The local path of what a user named, fetched if need be, and its languages if its publisher says them."""
+    path = Path(source)
+    if isinstance(source, Path) or path.exists():
+        return path, ()
+    if model := published.find_published(source):
+        return remote.fetch_published(model), model.languages
+    if published.is_published_form(source) or not remote.looks_like_hub_id(source):
+        near = published.suggest(source)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+        raise FormatError(
+            f"there is no file or published model named {source!r}{hint}: give {ACCEPTED}, a published name, "
+            "or a Hub id owner/name."
+        )
+    repo_id, revision = remote.parse_hub_id(source)
+    return remote.fetch_hub(repo_id, revision=revision), ()
+
+
+def _read(location: Location) -> ModelParts:
+    with _opened(location) as directory:
+        if location.format == "bilm":
+            assert location.options is not None and location.weights is not None
+            return bilm_hdf5.read(location.options, location.weights, location.vocabulary)
+        return {"native": native.read, "nlpl": nlpl.read, "many-langs": many_langs.read}[location.format](directory)
+
+
+@contextmanager
+def _opened(location: Location) -> Iterator[Path]:
+    if location.archive is None:
+        yield location.directory
+    else:
+        with unpacked(location.archive) as folder:
+            yield folder / location.directory
+
+
+def _files(location: Location) -> list[Path]:
+    if location.archive is not None:
+        return [location.archive]
+    if location.format == "bilm":
+        return [path for path in (location.options, location.weights, location.vocabulary) if path is not None]
+    return sorted(path for path in location.directory.iterdir() if path.is_file())
+
+
+def _file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

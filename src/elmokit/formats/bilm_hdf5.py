@@ -1,0 +1,186 @@
+"""bilm-tf's and AllenNLP's pair of files: options.json and weights in HDF5.
+
+One table (`_entries`) says where each tensor stands, in which shape, and how it turns into ours and back; reading and
+writing both follow it. What differs from ours: matrices are transposed, gates are packed i, j, f, o, the input and the
+recurrent matrix are one, and 1 is added to the forget gate by the program, not by the file.
+"""
+
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import h5py
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmokit.config import CharacterInput, ElmoConfig
+from elmokit.errors import ElmokitWarning, FormatError
+from elmokit.formats.bilm_options import config_to_options, options_to_config, read_options
+from elmokit.formats.hdf5_file import Hdf5Reader
+from elmokit.formats.parts import ModelParts
+from elmokit.model.bilm import BiLM
+from elmokit.text.vocabulary import read_vocabulary, write_vocabulary
+
+Array = NDArray[np.float32]
+SOFTMAX = "lm/softmax/W"
+SOFTMAX_BIAS = "lm/softmax/b"
+
+
+class _Entry(NamedTuple):
+    """One dataset of the file and the tensors of ours that it holds."""
+
+    key: str
+    shape: tuple[int, ...]
+    names: tuple[str, ...]
+    unpack: Callable[[Array], tuple[Array, ...]]
+    pack: Callable[..., Array]
+
+
+def read(options_path: Path, weights_path: Path, vocabulary_path: Path | None = None) -> ModelParts:
+    """Read a model from its two files, and its vocabulary if there is one."""
+    options = read_options(options_path)
+    vocabulary = read_vocabulary(vocabulary_path) if vocabulary_path else None
+    with Hdf5Reader(weights_path) as file:
+        _refuse_one_direction(file, weights_path)
+        config = options_to_config(options, file, vocabulary, origin=str(options_path))
+        tensors = {}
+        for entry in _entries(config, one_layer=_cell_folder(0, 0, one_layer=True) in file):
+            for name, array in zip(entry.names, entry.unpack(file.read(entry.key, entry.shape)), strict=True):
+                tensors[name] = torch.from_numpy(np.ascontiguousarray(array))
+    return ModelParts(config, tensors, vocabulary)
+
+
+def write(bilm: BiLM, directory: Path, *, weights: str = "weights.hdf5") -> None:
+    """Write a model's two files, and its vocabulary as a third if it has one, into an empty directory."""
+    if isinstance(bilm.config.input, CharacterInput) and bilm.config.input.alphabet != "bytes":
+        raise FormatError(
+            "this model reads a table of characters (ELMoForManyLangs), which the bilm format cannot hold: "
+            "save it as native."
+        )
+    _warn_of_readers(bilm.config)
+    state = bilm.state_dict()
+    with h5py.File(directory / weights, "w") as file:
+        for entry in _entries(bilm.config, one_layer=False):
+            arrays = (state[name].detach().float().cpu().numpy() for name in entry.names)
+            file.create_dataset(entry.key, data=entry.pack(*arrays), dtype="<f4")
+    if bilm.vocabulary is not None:
+        write_vocabulary(bilm.vocabulary, directory / "vocab.txt")
+    options = json.dumps(config_to_options(bilm.config), indent=2)
+    (directory / "options.json").write_text(options + "\n", encoding="utf-8")
+
+
+def _entries(config: ElmoConfig, *, one_layer: bool) -> Iterator[_Entry]:
+    width = config.lstm.output_dim
+    if isinstance(config.input, CharacterInput):
+        yield from _character_entries(config.input, width)
+    else:
+        yield _same("embedding", (_vocab_size(config), width), "encoder.token_table")
+    for number, direction in enumerate(("forward", "backward")):
+        for depth in range(config.lstm.num_layers):
+            folder = _cell_folder(number, depth, one_layer=one_layer)
+            yield from _cell_entries(config, folder, f"{direction}_lstm.layers.{depth}")
+    if config.softmax:
+        if not config.tied_softmax:
+            yield _same(SOFTMAX, (_vocab_size(config), width), "softmax.weight")
+        yield _same(SOFTMAX_BIAS, (_vocab_size(config),), "softmax.bias")
+
+
+def _character_entries(characters: CharacterInput, width: int) -> Iterator[_Entry]:
+    char_dim, num_filters = characters.char_dim, characters.num_filters
+    yield _same("char_embed", (characters.num_characters, char_dim), "encoder.char_table")
+    for index, (filter_width, number) in enumerate(characters.filters):
+        yield _Entry(
+            f"CNN/W_cnn_{index}",
+            (1, filter_width, char_dim, number),
+            (f"encoder.convolutions.{index}.weight",),
+            lambda array: (array[0].transpose(2, 1, 0),),
+            lambda array: array.transpose(2, 1, 0)[None],
+        )
+        yield _same(f"CNN/b_cnn_{index}", (number,), f"encoder.convolutions.{index}.bias")
+    for depth in range(characters.num_highway):
+        for part in ("carry", "transform"):
+            name = f"encoder.highways.{depth}.{part}"
+            yield _transposed(f"CNN_high_{depth}/W_{part}", (num_filters, num_filters), f"{name}.weight")
+            yield _same(f"CNN_high_{depth}/b_{part}", (num_filters,), f"{name}.bias")
+    if characters.projected:
+        yield _transposed("CNN_proj/W_proj", (num_filters, width), "encoder.projection.weight")
+        yield _same("CNN_proj/b_proj", (width,), "encoder.projection.bias")
+
+
+def _cell_entries(config: ElmoConfig, folder: str, name: str) -> Iterator[_Entry]:
+    cell, width = config.lstm.cell_dim, config.lstm.output_dim
+    extra_forget = np.float32(config.lstm.forget_bias - 1.0)
+
+    def pack_bias(bias: Array) -> Array:
+        bias = bias.copy()
+        bias[cell : 2 * cell] += extra_forget
+        return _to_ijfo(bias)
+
+    yield _Entry(
+        f"{folder}/W_0",
+        (2 * width, 4 * cell),
+        (f"{name}.input_weight", f"{name}.recurrent_weight"),
+        lambda array: (_to_ifoj(array[:width].T), _to_ifoj(array[width:].T)),
+        lambda ours, recurrent: np.concatenate([_to_ijfo(ours).T, _to_ijfo(recurrent).T]),
+    )
+    yield _Entry(f"{folder}/B", (4 * cell,), (f"{name}.bias",), lambda array: (_to_ifoj(array),), pack_bias)
+    if config.lstm.projection_dim is not None:
+        yield _transposed(f"{folder}/W_P_0", (cell, width), f"{name}.projection_weight")
+
+
+def _to_ifoj(array: Array) -> Array:
+    i, j, f, o = np.split(array, 4)
+    return np.concatenate([i, f, o, j])
+
+
+def _to_ijfo(array: Array) -> Array:
+    i, f, o, j = np.split(array, 4)
+    return np.concatenate([i, j, f, o])
+
+
+def _same(key: str, shape: tuple[int, ...], name: str) -> _Entry:
+    return _Entry(key, shape, (name,), lambda array: (array,), lambda array: array)
+
+
+def _transposed(key: str, shape: tuple[int, int], name: str) -> _Entry:
+    return _Entry(key, shape, (name,), lambda array: (array.T,), lambda array: array.T)
+
+
+def _cell_folder(direction: int, depth: int, *, one_layer: bool) -> str:
+    """bilm-tf dumps models of one layer without the MultiRNNCell level; nobody else reads those."""
+    return f"RNN_{direction}/RNN/" + ("LSTMCell" if one_layer else f"MultiRNNCell/Cell{depth}/LSTMCell")
+
+
+def _vocab_size(config: ElmoConfig) -> int:
+    assert config.vocab_size is not None
+    return config.vocab_size
+
+
+def _refuse_one_direction(file: Hdf5Reader, path: Path) -> None:
+    if "rnn" in file and "RNN_0" not in file:
+        raise FormatError(
+            f"{path} holds a language model of one direction (bidirectional: false): ELMo needs both; "
+            "train it with bidirectional: true."
+        )
+
+
+def _warn_of_readers(config: ElmoConfig) -> None:
+    """Say who cannot read an export, before its user finds out elsewhere."""
+    lacks = []
+    if not isinstance(config.input, CharacterInput):
+        lacks.append("a character CNN")
+    elif not config.input.projected:
+        lacks.append("CNN_proj")
+    if config.lstm.projection_dim is None:
+        lacks.append("W_P_0")
+    if not config.lstm.skip_connections:
+        lacks.append("use_skip_connections: true")
+    if lacks:
+        warnings.warn(
+            f"AllenNLP will not read this export, which lacks {', '.join(lacks)}; elmokit and bilm-tf will.",
+            ElmokitWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,118 @@
+"""Which format a path is in, and which of its files are which."""
+
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Literal
+
+from elmokit.errors import FormatError
+from elmokit.formats import many_langs, native, nlpl
+from elmokit.formats.archive import member_names
+
+Format = Literal["native", "bilm", "nlpl", "many-langs"]
+ACCEPTED = (
+    "a directory of config.json + model.safetensors (native), options.json + weights.hdf5 (bilm-tf, AllenNLP), "
+    "options.json + model.hdf5 (NLPL) or config.json + encoder.pkl (ELMoForManyLangs), one of these files, or a zip of "
+    "the last two"
+)
+
+
+@dataclass(frozen=True)
+class Location:
+    """A model's files on disk."""
+
+    format: Format
+    directory: Path
+    """Where the files lie; for a zip, the folder inside it."""
+    archive: Path | None = None
+    options: Path | None = None
+    weights: Path | None = None
+    vocabulary: Path | None = None
+
+
+def locate(path: Path, weights: Path | None = None) -> Location:
+    """Find a model by the path of its directory, of its zip or of one of its files.
+
+    Args:
+        path: what the user named.
+        weights: the HDF5 file, where it does not lie beside its options.
+    """
+    if not path.exists():
+        raise FormatError(f"{path} does not exist: give {ACCEPTED}.")
+    if weights is not None:
+        return _bilm(path, weights)
+    if path.is_dir():
+        return _locate_directory(path)
+    if path.name in (native.WEIGHTS, native.CONFIG, many_langs.ENCODER, many_langs.TOKEN_EMBEDDER):
+        return _locate_directory(path.parent)
+    if path.suffix in (".hdf5", ".h5"):
+        return _bilm(_options_beside(path), path)
+    if path.suffix == ".json":
+        return _bilm(path, _weights_beside(path))
+    if zipfile.is_zipfile(path) or path.suffix == ".zip":
+        return _locate_zip(path)
+    raise FormatError(f"{path} is not a model file: give {ACCEPTED}.")
+
+
+def _locate_directory(path: Path) -> Location:
+    names = {entry.name for entry in path.iterdir()}
+    if native.WEIGHTS in names:
+        return Location("native", path)
+    if many_langs.CONFIG in names and names & {many_langs.ENCODER, many_langs.TOKEN_EMBEDDER}:
+        return Location("many-langs", path)
+    if {nlpl.OPTIONS, nlpl.WEIGHTS} <= names:
+        return Location("nlpl", path)
+    options = sorted(path.glob("*options*.json"))
+    if len(options) == 1:
+        return _bilm(options[0], _weights_beside(options[0]))
+    if len(options) > 1:
+        raise FormatError(f"{path} holds {len(options)} options files: name the one you mean, e.g. {options[0]}.")
+    if native.CONFIG in names:
+        return Location("native", path)  # reading it will say what is missing
+    raise FormatError(f"{path} holds no model: give {ACCEPTED}.")
+
+
+def _locate_zip(path: Path) -> Location:
+    """Look for the model at the root of a zip or in its shallowest folder."""
+    members = sorted((PurePosixPath(name) for name in member_names(path)), key=lambda member: len(member.parts))
+    marks: dict[str, Format] = {nlpl.OPTIONS: "nlpl", many_langs.ENCODER: "many-langs"}
+    for member in members:
+        if member.name in marks:
+            return Location(marks[member.name], Path(member.parent), archive=path)
+    raise FormatError(f"{path} holds neither {nlpl.OPTIONS} nor {many_langs.ENCODER}: it is no zipped model.")
+
+
+def _bilm(options: Path, weights: Path) -> Location:
+    vocabularies = (options.parent / name for name in (*nlpl.VOCABULARIES, _replaced(options, "vocab.txt")))
+    vocabulary = next((candidate for candidate in vocabularies if candidate.is_file()), None)
+    return Location("bilm", options.parent, options=options, weights=weights, vocabulary=vocabulary)
+
+
+def _replaced(path: Path, ending: str) -> str:
+    """elmo_x_options.json, elmo_x_weights.hdf5 → elmo_x_{ending}."""
+    for known in ("options.json", "options262.json", "weights.hdf5", "weights.h5"):
+        if path.name.endswith(known):
+            return path.name.removesuffix(known) + ending
+    return ending
+
+
+def _weights_beside(options: Path) -> Path:
+    named = options.parent / _replaced(options, "weights.hdf5")
+    found = sorted((*options.parent.glob("*.hdf5"), *options.parent.glob("*.h5")))
+    if named in found:
+        return named
+    if len(found) == 1:
+        return found[0]
+    listed = f"{len(found)} HDF5 files ({', '.join(file.name for file in found[:4])})" if found else "no HDF5 file"
+    raise FormatError(f"beside {options} lies {listed}: name the weights file of the model instead.")
+
+
+def _options_beside(weights: Path) -> Path:
+    named = weights.parent / _replaced(weights, "options.json")
+    found = sorted(weights.parent.glob("*options*.json"))
+    if named in found:
+        return named
+    if len(found) == 1:
+        return found[0]
+    listed = f"{len(found)} options files" if found else "no options.json"
+    raise FormatError(f"beside {weights} lies {listed}: put the model's own options.json there.")

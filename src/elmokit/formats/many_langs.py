@@ -1,0 +1,208 @@
+"""ELMoForManyLangs directories: torch pickles, `.dic` tables and two JSON files. Read only.
+
+Sizes come from the tensors; the architecture JSON adds only what no tensor shows: activation, clips and the width of a
+token's row. Its highway has the opposite sign to ours and its gates are packed i, f, j, o.
+"""
+
+import pickle
+from pathlib import Path
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from elmokit.config import parse_config, read_settings
+from elmokit.errors import ConfigError, FormatError, UnsafeFileError, WeightsError
+from elmokit.formats.parts import ModelParts
+from elmokit.text.characters import TableIndexer
+from elmokit.text.dictionary import read_dictionary
+from elmokit.text.vocabulary import SPECIALS, Vocabulary
+
+CONFIG, ENCODER, TOKEN_EMBEDDER, CLASSIFIER = "config.json", "encoder.pkl", "token_embedder.pkl", "classifier.pkl"
+_BOUNDARIES = ("<bos>", "<eos>", "<oov>")  # in the order of our SPECIALS
+
+
+def read(directory: Path) -> ModelParts:
+    """Read a model directory; its classifier, if it has one, becomes the softmax."""
+    architecture = _read_architecture(directory)
+    embedder = _load_pickle(directory / TOKEN_EMBEDDER)
+    encoder = _load_pickle(directory / ENCODER)
+    characters = embedder.get("char_emb_layer.embedding.weight")
+    words = embedder.get("word_emb_layer.embedding.weight")
+    section = architecture.get("token_embedder", {})
+    max_characters = section.get("max_characters_per_token", 50)
+    if not isinstance(max_characters, int):
+        raise ConfigError(f"{directory}: max_characters_per_token is {max_characters!r}, but must be a number.")
+    indexer = TableIndexer(
+        _read_table(directory / "char.dic", characters),
+        _read_table(directory / "word.dic", words),
+        max_characters=max_characters,
+    )
+    tensors = _encoder_tensors(encoder) | _embedder_tensors(embedder)
+    vocabulary, softmax = _read_softmax(directory, indexer)
+    filters = [(w.shape[2], w.shape[0]) for w in _numbered(embedder, "convolutions.{}.weight")]
+    stack = architecture.get("encoder", {})
+    projection = encoder["forward_layer_0.state_projection.weight"]
+    config = parse_config(
+        {
+            "input": {
+                "kind": "characters",
+                "alphabet": "table",
+                "num_characters": 0 if characters is None else len(characters),
+                "char_dim": 0 if characters is None else characters.shape[1],
+                "filters": filters,
+                "activation": section.get("activation", "relu"),
+                "num_highway": len(_numbered(embedder, "highways._layers.{}.weight")),
+                "max_characters": indexer.max_characters,
+                "num_words": 0 if words is None else len(words),
+                "word_dim": 0 if words is None else words.shape[1],
+            },
+            "lstm": {
+                "num_layers": len(_numbered(encoder, "forward_layer_{}.state_projection.weight")),
+                "cell_dim": projection.shape[1],
+                "projection_dim": projection.shape[0],
+                "cell_clip": stack.get("cell_clip", 3),
+                "projection_clip": stack.get("proj_clip", 3),
+                "forget_bias": 0.0,
+            },
+            "vocab_size": None if vocabulary is None else len(vocabulary),
+            "softmax": vocabulary is not None,
+        },
+        origin=str(directory / CONFIG),
+    )
+    return ModelParts(config, tensors | softmax, vocabulary, indexer)
+
+
+def _read_architecture(directory: Path) -> dict[str, Any]:
+    """Find the architecture JSON where config.json says, else by its name here or in configs/."""
+    saved = read_settings(directory / CONFIG)
+    named = saved.get("config_path") if isinstance(saved, dict) else None
+    if not isinstance(named, str):
+        raise ConfigError(f"{directory / CONFIG} has no config_path: it is not from an ELMoForManyLangs model.")
+    base = Path(named.replace("\\", "/")).name
+    for candidate in (directory / named, directory / base, directory / "configs" / base):
+        if candidate.is_file():
+            architecture = read_settings(candidate)
+            break
+    else:
+        return {}
+    if not isinstance(architecture, dict):
+        raise ConfigError(f"{candidate} is not an architecture file: it must hold an object.")
+    for part in ("encoder", "token_embedder"):
+        section = architecture.setdefault(part, {})
+        if not isinstance(section, dict) or str(section.get("name", "")).lower() == "lstm":
+            raise FormatError(
+                f"{candidate} asks for an {part} of kind 'lstm', but ELMo's are 'elmo' and 'cnn': "
+                "this model is of another family."
+            )
+    return architecture
+
+
+def _load_pickle(path: Path) -> dict[str, Tensor]:
+    """Read tensors, and nothing but tensors, from a torch pickle."""
+    if not path.exists():
+        raise WeightsError(f"{path} does not exist: copy the whole directory of the model.")
+    try:
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        raise UnsafeFileError(
+            f"{path} wants to run code or is no torch file: elmokit reads tensors only; "
+            "fetch it from a source you trust."
+        ) from None
+    except (RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise WeightsError(f"{path} is cut short or damaged ({reason}): fetch it again.") from None
+    if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
+        raise WeightsError(f"{path} holds no table of tensors: it is not from an ELMoForManyLangs model.")
+    return tensors
+
+
+def _read_table(path: Path, tensor: Tensor | None) -> dict[str, int] | None:
+    """The ids of a table's rows; an id beyond the table is a contradiction."""
+    if tensor is None:
+        return None
+    table = read_dictionary(path)
+    if table and max(table.values()) >= len(tensor):
+        raise WeightsError(
+            f"{path} has ids up to {max(table.values())}, but its table has {len(tensor)} rows: "
+            "the files belong to different models."
+        )
+    return table
+
+
+def _numbered(tensors: dict[str, Tensor], pattern: str) -> list[Tensor]:
+    found: list[Tensor] = []
+    while pattern.format(len(found)) in tensors:
+        found.append(tensors[pattern.format(len(found))])
+    return found
+
+
+def _embedder_tensors(embedder: dict[str, Tensor]) -> dict[str, Tensor]:
+    tensors = {}
+    for theirs, ours in (
+        ("char_emb_layer.embedding.weight", "encoder.char_table"),
+        ("word_emb_layer.embedding.weight", "encoder.word_table"),
+        ("projection.weight", "encoder.projection.weight"),
+        ("projection.bias", "encoder.projection.bias"),
+    ):
+        if theirs in embedder:
+            tensors[ours] = embedder[theirs]
+    for index, _ in enumerate(_numbered(embedder, "convolutions.{}.weight")):
+        for part in ("weight", "bias"):
+            tensors[f"encoder.convolutions.{index}.{part}"] = _take(embedder, f"convolutions.{index}.{part}")
+    for depth, _ in enumerate(_numbered(embedder, "highways._layers.{}.weight")):
+        for part in ("weight", "bias"):
+            transform, carry = _take(embedder, f"highways._layers.{depth}.{part}").chunk(2)
+            tensors[f"encoder.highways.{depth}.transform.{part}"] = transform.contiguous()
+            tensors[f"encoder.highways.{depth}.carry.{part}"] = -carry
+    return tensors
+
+
+def _encoder_tensors(encoder: dict[str, Tensor]) -> dict[str, Tensor]:
+    tensors = {}
+    depth_range = range(len(_numbered(encoder, "forward_layer_{}.state_projection.weight")))
+    if not depth_range:
+        _missing("forward_layer_0.state_projection.weight")
+    for direction in ("forward", "backward"):
+        for depth in depth_range:
+            theirs, ours = f"{direction}_layer_{depth}", f"{direction}_lstm.layers.{depth}"
+            for source, target in (
+                ("input_linearity.weight", "input_weight"),
+                ("state_linearity.weight", "recurrent_weight"),
+                ("state_linearity.bias", "bias"),
+            ):
+                i, f, j, o = _take(encoder, f"{theirs}.{source}").chunk(4)
+                tensors[f"{ours}.{target}"] = torch.cat([i, f, o, j])
+            tensors[f"{ours}.projection_weight"] = _take(encoder, f"{theirs}.state_projection.weight")
+    return tensors
+
+
+def _read_softmax(directory: Path, indexer: TableIndexer) -> tuple[Vocabulary | None, dict[str, Tensor]]:
+    """The classifier with its rows in the order of our vocabularies: boundaries and unknown first."""
+    path = directory / CLASSIFIER
+    if not path.exists() or not (directory / "word.dic").exists():
+        return None, {}
+    classifier = _load_pickle(path)
+    if "column_emb.weight" not in classifier:
+        return None, {}
+    weight, bias = classifier["column_emb.weight"], _take(classifier, "column_bias.weight")
+    table = indexer.words or read_dictionary(directory / "word.dic")
+    words = [f"<unused-{index}>" for index in range(len(weight))]
+    for word, index in table.items():
+        if index < len(words):
+            words[index] = word
+    order = [table[mark] for mark in _BOUNDARIES if mark in table]
+    if len(order) != len(_BOUNDARIES) or max(table.values()) >= len(weight):
+        raise WeightsError(f"{path} has {len(weight)} rows, which word.dic does not fit: copy the whole directory.")
+    leading = set(order)
+    order += [index for index in range(len(words)) if index not in leading]
+    vocabulary = Vocabulary([*SPECIALS, *(words[index] for index in order[3:])], origin=str(directory / "word.dic"))
+    return vocabulary, {"softmax.weight": weight[order], "softmax.bias": bias[order].flatten()}
+
+
+def _take(tensors: dict[str, Tensor], name: str) -> Tensor:
+    return tensors[name] if name in tensors else _missing(name)
+
+
+def _missing(name: str) -> NoReturn:
+    raise WeightsError(f"the model lacks the tensor {name}: its pickles are incomplete; fetch them again.")

@@ -1,0 +1,75 @@
+"""elmokit's own model directory: config.json, model.safetensors and, where the model needs them, its word lists."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from elmokit._version import __version__
+from elmokit.config import CharacterInput, parse_config, read_settings
+from elmokit.errors import FormatError, WeightsError
+from elmokit.formats.parts import ModelParts, check_shapes, empty_model, expected_shapes
+from elmokit.model.bilm import BiLM
+from elmokit.text.characters import TableIndexer
+from elmokit.text.dictionary import dictionary_text, read_dictionary
+from elmokit.text.vocabulary import read_vocabulary, write_vocabulary
+
+CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS = "config.json", "model.safetensors", "vocab.txt", "char.dic", "word.dic"
+_FORMAT, _VERSION = "elmokit", 1
+
+
+def read(directory: Path) -> ModelParts:
+    """Read a model directory."""
+    settings = read_settings(directory / CONFIG)
+    config = parse_config(_model_section(settings, directory / CONFIG), origin=str(directory / CONFIG))
+    vocabulary = read_vocabulary(directory / VOCABULARY) if (directory / VOCABULARY).exists() else None
+    indexer = None
+    if isinstance(config.input, CharacterInput) and config.input.alphabet == "table":
+        indexer = TableIndexer(
+            read_dictionary(directory / CHARACTERS) if config.input.num_characters else None,
+            read_dictionary(directory / WORDS) if config.input.num_words else None,
+            max_characters=config.input.max_characters,
+        )
+    path = directory / WEIGHTS
+    if not path.exists():
+        raise WeightsError(f"{path} does not exist: a model directory holds {CONFIG} and {WEIGHTS}; copy both.")
+    try:
+        with safe_open(path, framework="pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}
+            check_shapes(shapes, expected_shapes(empty_model(config, vocabulary, indexer)), origin=str(path))
+            tensors = {name: file.get_tensor(name) for name in shapes}
+    except (SafetensorError, OSError) as error:
+        raise WeightsError(f"{path} is cut short, damaged or not safetensors ({error}): fetch it again.") from None
+    return ModelParts(config, tensors, vocabulary, indexer)
+
+
+def _model_section(settings: Any, path: Path) -> Any:
+    if not isinstance(settings, dict) or settings.get("format") != _FORMAT or "model" not in settings:
+        raise FormatError(f'{path} is not the config of an elmokit model: it must say "format": "{_FORMAT}".')
+    if settings.get("format_version") != _VERSION:
+        raise FormatError(
+            f"{path} has format_version {settings.get('format_version')}, but elmokit {__version__} reads "
+            f"{_VERSION}: install a newer elmokit."
+        )
+    return settings["model"]
+
+
+def write(bilm: BiLM, directory: Path) -> None:
+    """Write a model's files into an empty directory."""
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in bilm.state_dict().items()}
+    save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
+    if bilm.vocabulary is not None:
+        write_vocabulary(bilm.vocabulary, directory / VOCABULARY)
+    if isinstance(bilm.indexer, TableIndexer):
+        for name, table in ((CHARACTERS, bilm.indexer.characters), (WORDS, bilm.indexer.words)):
+            if table is not None:
+                (directory / name).write_text(dictionary_text(table), encoding="utf-8", newline="\n")
+    settings = {
+        "format": _FORMAT,
+        "format_version": _VERSION,
+        "elmokit_version": __version__,
+        "model": bilm.config.model_dump(mode="json"),
+    }
+    (directory / CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,36 @@
+"""simple_elmo's and NLPL's layout: options.json, model.hdf5 and vocab.txt, in a zip or a directory."""
+
+import json
+import zipfile
+from pathlib import Path
+
+from elmokit.formats import bilm_hdf5
+from elmokit.formats._atomic import atomic_path
+from elmokit.formats.parts import ModelParts
+from elmokit.model.bilm import BiLM
+
+OPTIONS, WEIGHTS, VOCABULARIES = "options.json", "model.hdf5", ("vocab.txt.gz", "vocab.txt")
+
+
+def read(directory: Path) -> ModelParts:
+    """Read a model from a directory, or from what was unpacked of a zip."""
+    vocabulary = next((directory / name for name in VOCABULARIES if (directory / name).exists()), None)
+    parts = bilm_hdf5.read(directory / OPTIONS, directory / WEIGHTS, vocabulary)
+    return parts.with_languages(_languages(directory / "meta.json"))
+
+
+def _languages(meta_path: Path) -> tuple[str, ...]:
+    """NLPL's meta.json names the language of each corpus; a file that does not is no reason to fail."""
+    try:
+        meta = json.loads(meta_path.read_text(encoding="utf-8"))
+        return tuple(dict.fromkeys(str(corpus["language"]) for corpus in meta["corpus"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+
+
+def write(bilm: BiLM, path: Path, scratch: Path) -> None:
+    """Write a zip; `scratch` is an empty directory for the files that go into it."""
+    bilm_hdf5.write(bilm, scratch, weights=WEIGHTS)
+    with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(scratch.iterdir()):
+            archive.write(file, file.name)

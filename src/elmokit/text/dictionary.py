@@ -1,0 +1,29 @@
+"""ELMoForManyLangs' `.dic` files: one `token<TAB>id` per line."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from elmokit.errors import VocabularyError
+from elmokit.text.files import open_text
+
+_BLANK = "\u3000"
+
+
+def read_dictionary(path: Path) -> dict[str, int]:
+    """Read a table of ids; an entry of white space alone stands for U+3000, as the peer reads it."""
+    table: dict[str, int] = {}
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            token, tab, index = line.removesuffix("\n").removesuffix("\r").rpartition("\t")
+            if not tab or not index.strip().isdecimal():
+                raise VocabularyError(
+                    f"{path}, line {number}: {line.strip()[:40]!r} is not a token, a tab and an id; "
+                    "use the file that came with the model."
+                )
+            table[token if token.strip() else _BLANK] = int(index)
+    return table
+
+
+def dictionary_text(table: Mapping[str, int]) -> str:
+    """What a `.dic` file holds."""
+    return "".join(f"{token}\t{index}\n" for token, index in table.items())
