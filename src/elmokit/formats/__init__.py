@@ -16,7 +16,7 @@ from elmokit.errors import ConfigError, FormatError
 from elmokit.formats import bilm_hdf5, many_langs, native, nlpl, published, remote
 from elmokit.formats._atomic import atomic_directory
 from elmokit.formats.archive import unpacked
-from elmokit.formats.locate import ACCEPTED, Format, Location, locate
+from elmokit.formats.locate import Format, Location, locate
 from elmokit.formats.parts import ModelParts, assemble, fingerprint
 from elmokit.model.bilm import BiLM
 
@@ -131,8 +131,8 @@ def _resolve(source: str | Path) -> tuple[Path, tuple[str, ...]]:
         near = published.suggest(source)
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise FormatError(
-            f"there is no file or published model named {source!r}{hint}: give {ACCEPTED}, a published name, "
-            "or a Hub id owner/name."
+            f"there is no file and no published model named {source!r}{hint}: "
+            "give a path, a published name such as original or many-langs/de, or a Hub id owner/name."
         )
     repo_id, revision = remote.parse_hub_id(source)
     return remote.fetch_hub(repo_id, revision=revision), ()

@@ -6,13 +6,14 @@ token's row. Its highway has the opposite sign to ours and its gates are packed 
 
 import pickle
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from elmokit.config import parse_config, read_settings
 from elmokit.errors import ConfigError, FormatError, UnsafeFileError, WeightsError
+from elmokit.formats.allennlp_state import numbered, read_characters, read_lstms, take
 from elmokit.formats.parts import ModelParts
 from elmokit.text.characters import TableIndexer
 from elmokit.text.dictionary import read_dictionary
@@ -38,9 +39,9 @@ def read(directory: Path) -> ModelParts:
         _read_table(directory / "word.dic", words),
         max_characters=max_characters,
     )
-    tensors = _encoder_tensors(encoder) | _embedder_tensors(embedder)
+    tensors = read_lstms(encoder, forget_bias=0.0) | _embedder_tensors(embedder)
     vocabulary, softmax = _read_softmax(directory, indexer)
-    filters = [(w.shape[2], w.shape[0]) for w in _numbered(embedder, "convolutions.{}.weight")]
+    filters = [(w.shape[2], w.shape[0]) for w in numbered(embedder, "convolutions.{}.weight")]
     stack = architecture.get("encoder", {})
     projection = encoder["forward_layer_0.state_projection.weight"]
     config = parse_config(
@@ -52,13 +53,13 @@ def read(directory: Path) -> ModelParts:
                 "char_dim": 0 if characters is None else characters.shape[1],
                 "filters": filters,
                 "activation": section.get("activation", "relu"),
-                "num_highway": len(_numbered(embedder, "highways._layers.{}.weight")),
+                "num_highway": len(numbered(embedder, "highways._layers.{}.weight")),
                 "max_characters": indexer.max_characters,
                 "num_words": 0 if words is None else len(words),
                 "word_dim": 0 if words is None else words.shape[1],
             },
             "lstm": {
-                "num_layers": len(_numbered(encoder, "forward_layer_{}.state_projection.weight")),
+                "num_layers": len(numbered(encoder, "forward_layer_{}.state_projection.weight")),
                 "cell_dim": projection.shape[1],
                 "projection_dim": projection.shape[0],
                 "cell_clip": stack.get("cell_clip", 3),
@@ -130,50 +131,13 @@ def _read_table(path: Path, tensor: Tensor | None) -> dict[str, int] | None:
     return table
 
 
-def _numbered(tensors: dict[str, Tensor], pattern: str) -> list[Tensor]:
-    found: list[Tensor] = []
-    while pattern.format(len(found)) in tensors:
-        found.append(tensors[pattern.format(len(found))])
-    return found
-
-
 def _embedder_tensors(embedder: dict[str, Tensor]) -> dict[str, Tensor]:
-    tensors = {}
-    for theirs, ours in (
-        ("char_emb_layer.embedding.weight", "encoder.char_table"),
-        ("word_emb_layer.embedding.weight", "encoder.word_table"),
-        ("projection.weight", "encoder.projection.weight"),
-        ("projection.bias", "encoder.projection.bias"),
-    ):
-        if theirs in embedder:
-            tensors[ours] = embedder[theirs]
-    for index, _ in enumerate(_numbered(embedder, "convolutions.{}.weight")):
-        for part in ("weight", "bias"):
-            tensors[f"encoder.convolutions.{index}.{part}"] = _take(embedder, f"convolutions.{index}.{part}")
-    for depth, _ in enumerate(_numbered(embedder, "highways._layers.{}.weight")):
-        for part in ("weight", "bias"):
-            transform, carry = _take(embedder, f"highways._layers.{depth}.{part}").chunk(2)
-            tensors[f"encoder.highways.{depth}.transform.{part}"] = transform.contiguous()
-            tensors[f"encoder.highways.{depth}.carry.{part}"] = -carry
-    return tensors
-
-
-def _encoder_tensors(encoder: dict[str, Tensor]) -> dict[str, Tensor]:
-    tensors = {}
-    depth_range = range(len(_numbered(encoder, "forward_layer_{}.state_projection.weight")))
-    if not depth_range:
-        _missing("forward_layer_0.state_projection.weight")
-    for direction in ("forward", "backward"):
-        for depth in depth_range:
-            theirs, ours = f"{direction}_layer_{depth}", f"{direction}_lstm.layers.{depth}"
-            for source, target in (
-                ("input_linearity.weight", "input_weight"),
-                ("state_linearity.weight", "recurrent_weight"),
-                ("state_linearity.bias", "bias"),
-            ):
-                i, f, j, o = _take(encoder, f"{theirs}.{source}").chunk(4)
-                tensors[f"{ours}.{target}"] = torch.cat([i, f, o, j])
-            tensors[f"{ours}.projection_weight"] = _take(encoder, f"{theirs}.state_projection.weight")
+    tensors = read_characters(
+        embedder, convolution="convolutions.{}", highway="highways._layers.{}", projection="projection"
+    )
+    for part in ("char", "word"):
+        if (table := embedder.get(f"{part}_emb_layer.embedding.weight")) is not None:
+            tensors[f"encoder.{part}_table"] = table
     return tensors
 
 
@@ -185,7 +149,7 @@ def _read_softmax(directory: Path, indexer: TableIndexer) -> tuple[Vocabulary | 
     classifier = _load_pickle(path)
     if "column_emb.weight" not in classifier:
         return None, {}
-    weight, bias = classifier["column_emb.weight"], _take(classifier, "column_bias.weight")
+    weight, bias = classifier["column_emb.weight"], take(classifier, "column_bias.weight")
     table = indexer.words or read_dictionary(directory / "word.dic")
     words = [f"<unused-{index}>" for index in range(len(weight))]
     for word, index in table.items():
@@ -198,11 +162,3 @@ def _read_softmax(directory: Path, indexer: TableIndexer) -> tuple[Vocabulary | 
     order += [index for index in range(len(words)) if index not in leading]
     vocabulary = Vocabulary([*SPECIALS, *(words[index] for index in order[3:])], origin=str(directory / "word.dic"))
     return vocabulary, {"softmax.weight": weight[order], "softmax.bias": bias[order].flatten()}
-
-
-def _take(tensors: dict[str, Tensor], name: str) -> Tensor:
-    return tensors[name] if name in tensors else _missing(name)
-
-
-def _missing(name: str) -> NoReturn:
-    raise WeightsError(f"the model lacks the tensor {name}: its pickles are incomplete; fetch them again.")

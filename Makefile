@@ -1,0 +1,48 @@
+# make demo    set everything up and show the main job
+# make test    set everything up and run the tests
+# make lint    ruff and mypy
+# make bench   the benchmarks, each against a peer in one interleaved run
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+PYTEST_FLAGS ?= -n 2 -q
+
+.PHONY: demo test lint bench clean
+
+demo: $(VENV)/.package
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/.test $(VENV)/peers/.done
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(VENV)/.test $(VENV)/peers/.done
+	$(BIN)/python bench/bilm.py
+	$(BIN)/python bench/tokenizer.py --speed
+
+# torch comes first and alone: a resolver that meets it among other packages may choose a build with CUDA.
+$(VENV)/.package: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) torch
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test: $(VENV)/.package
+	$(PIP) --editable '.[test,dev]'
+	@touch $@
+
+# AllenNLP pins a torch of 2022, so it is unpacked without its dependencies, outside the import path. Tests and
+# benchmarks run its own module files; where it cannot be had they say so and skip.
+$(VENV)/peers/.done: $(VENV)/.package
+	@mkdir -p $(VENV)/peers
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/peers allennlp==2.10.1 \
+		&& touch $@
+
+clean:
+	rm -rf $(VENV) demo-out

@@ -1,0 +1,1 @@
+"""The command line: each command parses its flags, calls one library function and prints."""

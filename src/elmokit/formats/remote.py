@@ -1,0 +1,231 @@
+"""Fetch published models: a cache on disk, downloads that resume, and sums that are checked on every use.
+
+`fetch_published` takes an entry of `elmokit.formats.published`, `fetch_hub` the id of a Hugging Face Hub repository.
+Environment: `ELMOKIT_CACHE` (where files are kept), `ELMOKIT_MIRROR` (another server for the table's paths),
+`ELMOKIT_OFFLINE=1` or `HF_HUB_OFFLINE=1` (no network).
+"""
+
+import errno
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from elmokit.errors import DownloadError
+from elmokit.formats._atomic import write_text_atomic
+from elmokit.formats._hub import fetch_hub, looks_like_hub_id, offline_variable, parse_hub_id
+from elmokit.formats._transfer import Report, download_file
+from elmokit.formats.published import PublishedModel, RemoteFile
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = [
+    "cache_directory",
+    "fetch_hub",
+    "fetch_published",
+    "looks_like_hub_id",
+    "offline_variable",
+    "parse_hub_id",
+]
+
+SUMS_NAME = "sha256.json"
+_LOCK_NAME = ".lock"
+_LOCK_POLLS, _LOCK_POLL_SECONDS = 3000, 0.2
+_SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def cache_directory() -> Path:
+    """The folder that downloads go to: `$ELMOKIT_CACHE`, else `$XDG_CACHE_HOME/elmokit`, else `~/.cache/elmokit`."""
+    if own := os.environ.get("ELMOKIT_CACHE"):
+        return Path(own).expanduser()
+    if shared := os.environ.get("XDG_CACHE_HOME"):
+        return Path(shared).expanduser() / "elmokit"
+    return Path.home() / ".cache" / "elmokit"
+
+
+def fetch_published(model: PublishedModel, *, progress: bool | None = None) -> Path:
+    """Give the local copy of a published model, downloading what is missing and checking the rest.
+
+    A download that was cut, by the network or by a kill, goes on where it stopped. The SHA-256 of each file is
+    recorded in `sha256.json` beside it when it first arrives and compared on every later call.
+
+    Args:
+        model: An entry of the table, see `elmokit.formats.published.find_published`.
+        progress: Show a bar on stderr; None shows it if stderr is a terminal.
+
+    Returns:
+        The folder that holds the model's files under their own names, or the path of its zip if it is a single zip.
+
+    Raises:
+        DownloadError: If a file cannot be had, does not verify, or cannot be written.
+    """
+    folder = _model_folder(model)
+    try:
+        if _missing(model, folder):
+            _download_missing(model, folder, progress)
+        else:
+            _verify(model, folder)  # finished files are never rewritten: no lock, so a read-only cache will do
+    except OSError as error:
+        raise DownloadError(
+            f"The cache folder {cache_directory()} cannot be used ({error.strerror or error}): "
+            f"{'free some space' if error.errno in (errno.ENOSPC, errno.EDQUOT) else 'make it writable'}, or set "
+            "ELMOKIT_CACHE to another folder."
+        ) from error
+    return folder / model.files[0].name if model.is_zip else folder
+
+
+def _model_folder(model: PublishedModel) -> Path:
+    parts = model.name.split("/")
+    for part in [*parts, *(file.name for file in model.files)]:
+        if not _SAFE_PART.fullmatch(part):
+            raise DownloadError(
+                f"'{part}' of the published model '{model.name}' is no safe file name: use letters, digits, '.', '_' "
+                "and '-', not starting with a sign."
+            )
+    return cache_directory().joinpath(*parts)
+
+
+def _missing(model: PublishedModel, folder: Path) -> list[RemoteFile]:
+    """The files that are not there, or are there without a recorded sum."""
+    sums = _read_sums(folder)
+    return [file for file in model.files if file.name not in sums or not (folder / file.name).is_file()]
+
+
+def _download_missing(model: PublishedModel, folder: Path, progress: bool | None) -> None:
+    absent = [file.name for file in model.files if not (folder / file.name).is_file()]
+    if absent and (variable := offline_variable()):
+        raise DownloadError(
+            f"{', '.join(absent)} of the published model '{model.name}' is not in {folder} and {variable} forbids "
+            f"downloads: unset {variable}, or copy the file there."
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder), open_progress(progress) as report:
+        for file in _missing(model, folder):
+            target = folder / file.name
+            if target.is_file():  # put there by hand: its sum counts from now on
+                _record(folder, file.name, _sum_of(target))
+                continue
+            download_file(
+                _mirrored(file.url),
+                target,
+                known_sha256=file.sha256,
+                record=partial(_record, folder, file.name),
+                report=report,
+            )
+        _verify(model, folder)
+
+
+def _verify(model: PublishedModel, folder: Path) -> None:
+    sums = _read_sums(folder)
+    for file in model.files:
+        path = folder / file.name
+        digest = _sum_of(path)
+        expected = file.sha256.lower() if file.sha256 else sums[file.name]
+        if digest != expected:
+            raise DownloadError(
+                f"{path} has SHA-256 {digest} but {expected} is expected, so it was altered or damaged: delete it to "
+                "download it again."
+            )
+
+
+def _sum_of(path: Path) -> str:
+    with open(path, "rb") as handle:
+        return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _read_sums(folder: Path) -> dict[str, str]:
+    path = folder / SUMS_NAME
+    try:
+        sums = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except ValueError:
+        sums = None
+    if not isinstance(sums, dict) or not all(isinstance(value, str) for value in sums.values()):
+        raise DownloadError(
+            f"{path} should map file names to SHA-256 sums and does not: delete it to have the sums recorded anew."
+        )
+    return sums
+
+
+def _record(folder: Path, name: str, digest: str) -> None:
+    sums = _read_sums(folder) | {name: digest}
+    write_text_atomic(folder / SUMS_NAME, json.dumps(sums, indent=1, sort_keys=True) + "\n")
+
+
+def _mirrored(url: str) -> str:
+    """`url`, or the same path on the server that ELMOKIT_MIRROR names."""
+    mirror = os.environ.get("ELMOKIT_MIRROR")
+    server, original = urlsplit(mirror or url), urlsplit(url)
+    if server.scheme not in ("http", "https") or not server.hostname:
+        given = f"ELMOKIT_MIRROR={mirror}" if mirror else url
+        raise DownloadError(f"{given} is no web address: give one that starts with http:// or https://.")
+    if not mirror:
+        return url
+    path = server.path.rstrip("/") + original.path
+    return urlunsplit((server.scheme, server.netloc, path, original.query, ""))
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let one process (or thread) at a time download into `folder`; the others wait."""
+    path = folder / _LOCK_NAME
+    if fcntl is not None:
+        with open(path, "ab") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)  # released with the file, also by a kill
+            yield
+        return
+    for _ in range(_LOCK_POLLS):
+        try:
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+            break
+        except FileExistsError:
+            time.sleep(_LOCK_POLL_SECONDS)
+    else:
+        raise DownloadError(
+            f"{path} says that another process is downloading this model: wait for it and run this again, or delete "
+            "that file if there is none."
+        )
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+@contextmanager
+def open_progress(progress: bool | None) -> Iterator[Report]:
+    """Give a function that shows how far a file is, as a bar on stderr, or does nothing."""
+    if not (sys.stderr.isatty() if progress is None else progress):
+        yield lambda name, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TaskID,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True)) as bars:
+
+        def report(name: str, done: int, total: int | None) -> None:
+            if name not in tasks:  # bytes of an earlier attempt must not count as speed
+                tasks[name] = bars.add_task(name, total=total, completed=done)
+            bars.update(tasks[name], completed=done, total=total)
+
+        yield report

@@ -1,0 +1,1 @@
+"""elmokit inside other people's programs."""

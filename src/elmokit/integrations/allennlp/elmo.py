@@ -1,0 +1,131 @@
+"""AllenNLP's `Elmo` module."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from elmokit.errors import ConfigError, ElmokitWarning
+from elmokit.integrations.allennlp.bilm import ElmoBiLm
+from elmokit.model.bilm import remove_boundaries
+from elmokit.model.scalar_mix import ScalarMix
+
+
+class _AllenMix(ScalarMix):
+    """A mix whose state dict has AllenNLP's names: one (1,) tensor a layer, and gamma as (1,)."""
+
+    def __init__(self, num_layers: int, do_layer_norm: bool, initial: Sequence[float] | None) -> None:
+        super().__init__(
+            num_layers,
+            layer_norm="batch" if do_layer_norm else False,
+            initial_weights=initial,
+            trainable=initial is None,
+            eps=1e-13,
+        )
+        self.register_state_dict_post_hook(_split_weights)
+        self.register_load_state_dict_pre_hook(_join_weights)
+
+    @property
+    def scalar_parameters(self) -> list[Tensor]:
+        """The unnormalised weights, one (1,) tensor a layer."""
+        return list(self.weights.split(1))
+
+
+def _split_weights(module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: Any) -> None:
+    for index, weight in enumerate(state.pop(f"{prefix}weights").split(1)):
+        state[f"{prefix}scalar_parameters.{index}"] = weight
+    state[f"{prefix}gamma"] = state[f"{prefix}gamma"].reshape(1)
+
+
+def _join_weights(module: nn.Module, state: dict[str, Tensor], prefix: str, *_ignored: Any) -> None:
+    assert isinstance(module, _AllenMix)
+    names = [f"{prefix}scalar_parameters.{index}" for index in range(len(module.weights))]
+    if all(name in state for name in names):
+        state[f"{prefix}weights"] = torch.cat([state.pop(name) for name in names])
+    if f"{prefix}gamma" in state:
+        state[f"{prefix}gamma"] = state[f"{prefix}gamma"].reshape(())
+
+
+class Elmo(nn.Module):
+    """ELMo representations with AllenNLP's constructor, inputs and outputs.
+
+    Args:
+        options_file: path or URL of the options JSON.
+        weight_file: path or URL of the HDF5 weights.
+        num_output_representations: mixes to learn.
+        requires_grad: let the task tune the biLM.
+        do_layer_norm: normalise each layer over the whole batch before mixing.
+        dropout: on each representation, in training.
+        vocab_to_cache: words whose token layer is computed once; their places in it are the ids of `word_inputs`.
+        keep_sentence_boundaries: keep the vectors of `<S>` and `</S>`.
+        scalar_mix_parameters: fixed unnormalised weights; they and gamma then do not learn.
+        module: a biLM of another kind instead of the two files.
+    """
+
+    def __init__(
+        self,
+        options_file: str | None,
+        weight_file: str | None,
+        num_output_representations: int,
+        requires_grad: bool = False,
+        do_layer_norm: bool = False,
+        dropout: float = 0.5,
+        vocab_to_cache: Sequence[str] | None = None,
+        keep_sentence_boundaries: bool = False,
+        scalar_mix_parameters: Sequence[float] | None = None,
+        module: nn.Module | None = None,
+    ) -> None:
+        super().__init__()
+        if (module is None) != (options_file is not None and weight_file is not None):
+            raise ConfigError("give options_file and weight_file, or module and neither of them.")
+        if module is None:
+            assert options_file is not None and weight_file is not None
+            module = ElmoBiLm(options_file, weight_file, requires_grad, vocab_to_cache)
+        self._elmo_lstm = module
+        self._has_cached_vocab = vocab_to_cache is not None
+        self._keep_sentence_boundaries = keep_sentence_boundaries
+        self._dropout = nn.Dropout(dropout)
+        self._scalar_mixes: list[ScalarMix] = []
+        for index in range(num_output_representations):
+            mix = _AllenMix(int(getattr(module, "num_layers")), do_layer_norm, scalar_mix_parameters)  # noqa: B009
+            self.add_module(f"scalar_mix_{index}", mix)
+            self._scalar_mixes.append(mix)
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> "Elmo":
+        """Build from settings by name."""
+        return cls(**dict(params))
+
+    def get_output_dim(self) -> int:
+        """Width of a representation."""
+        return int(self._elmo_lstm.get_output_dim())  # type: ignore[operator]
+
+    def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
+        """Representations of ids (B, T, C) or (B, …, T, C).
+
+        Args:
+            inputs: character ids, as `batch_to_ids` makes them.
+            word_inputs: places (B, T) or (B, …, T) in `vocab_to_cache`, used instead of `inputs` if all are there.
+
+        Returns:
+            `elmo_representations`, a list of (B, …, T, 2P), and `mask` (B, …, T).
+        """
+        if word_inputs is not None and not self._has_cached_vocab:
+            warnings.warn(
+                "word_inputs are ignored: this Elmo was made without vocab_to_cache.", ElmokitWarning, stacklevel=2
+            )
+            word_inputs = None
+        shape = inputs.shape[:-1] if word_inputs is None else word_inputs.shape  # (B, …, T)
+        flat_words = None if word_inputs is None else word_inputs.flatten(0, -2)
+        output = self._elmo_lstm(inputs.flatten(0, -3), flat_words)
+        layers = torch.stack(list(output["activations"]))  # (L, B', T + 2, 2P)
+        mask = output["mask"]  # (B', T + 2)
+        mixed = torch.stack([mix(layers, mask) for mix in self._scalar_mixes])  # (outputs, B', T + 2, 2P)
+        if not self._keep_sentence_boundaries:
+            mixed, mask = remove_boundaries(mixed, mask)
+        if len(shape) > 2:
+            mixed = mixed.unflatten(1, shape[:-1])
+            mask = mask.unflatten(0, shape[:-1])
+        return {"elmo_representations": [self._dropout(one) for one in mixed], "mask": mask}

@@ -1,0 +1,120 @@
+"""AllenNLP 0.9's `ElmoEmbedder`: numpy vectors of token lists, and dumps of whole files."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import IO
+
+import h5py
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmokit.errors import ConfigError, InputError
+from elmokit.formats._atomic import atomic_path
+from elmokit.formats.published import PUBLISHED
+from elmokit.integrations.allennlp.bilm import ElmoBiLm
+from elmokit.model.bilm import remove_boundaries
+
+_OPTIONS, _WEIGHTS = (file.url for file in PUBLISHED["original"].files)
+
+
+class ElmoEmbedder:
+    """A biLM that embeds token lists and remembers the rows of the last batch, as AllenNLP's does.
+
+    Args:
+        options_file: path or URL of the options JSON; the original English model by default.
+        weight_file: path or URL of the HDF5 weights.
+        cuda_device: number of a CUDA device, or −1 for the CPU.
+    """
+
+    def __init__(self, options_file: str = _OPTIONS, weight_file: str = _WEIGHTS, cuda_device: int = -1) -> None:
+        self.elmo_bilm = ElmoBiLm(options_file, weight_file).eval()
+        if cuda_device >= 0:
+            self.elmo_bilm = self.elmo_bilm.cuda(cuda_device)
+        self.cuda_device = cuda_device
+
+    @torch.no_grad()
+    def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
+        """Token lists → layers (B, L, T, 2P) and mask (B, T)."""
+        output = self.elmo_bilm(self.elmo_bilm.bilm.to_char_ids(batch))
+        layers, mask = remove_boundaries(torch.stack(output["activations"]), output["mask"])  # (L, B, T, 2P)
+        return layers.transpose(0, 1), mask
+
+    def embed_sentence(self, sentence: Sequence[str]) -> NDArray[np.float32]:
+        """The layers (L, T, 2P) of one sentence."""
+        return self.embed_batch([sentence])[0]
+
+    def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
+        """The layers (L, T, 2P) of each sentence; a batch of one empty sentence leaves the state alone."""
+        if list(map(list, batch)) == [[]]:
+            config = self.elmo_bilm.bilm.config
+            return [np.zeros((config.num_layers, 0, config.output_dim), dtype=np.float32)]
+        layers, _ = self.batch_to_embeddings(batch)
+        return [one[:, : len(sentence)].cpu().numpy() for one, sentence in zip(layers, batch, strict=True)]
+
+    def embed_sentences(
+        self, sentences: Iterable[Sequence[str]], batch_size: int = 64
+    ) -> Iterator[NDArray[np.float32]]:
+        """The layers of each sentence of a stream, in its order."""
+        stream = iter(sentences)
+        while batch := list(islice(stream, batch_size)):
+            yield from self.embed_batch(batch)
+
+    def embed_file(
+        self,
+        input_file: IO[str],
+        output_file_path: str,
+        output_format: str = "all",
+        batch_size: int = 64,
+        forget_sentences: bool = False,
+        use_sentence_keys: bool = False,
+    ) -> None:
+        """Dump the vectors of a file, one sentence of white-space separated tokens a line, to HDF5.
+
+        Args:
+            input_file: the open file; it is closed at the end.
+            output_file_path: where the dump goes; it has that name only when it is whole.
+            output_format: "all" layers, "top" or "average".
+            batch_size: sentences at a time, which with the carried state decides the vectors.
+            forget_sentences: leave out `sentence_to_index`.
+            use_sentence_keys: name the datasets by the sentences instead of their line numbers.
+        """
+        if output_format not in ("all", "top", "average"):
+            raise ConfigError(f"output_format {output_format!r} must be all, top or average.")
+        index: dict[str, str] = {}
+        with input_file, atomic_path(output_file_path) as temporary, h5py.File(temporary, "w") as dump:
+            lines = _Lines(input_file)
+            for number, layers in enumerate(self.embed_sentences(lines, batch_size)):
+                sentence = lines.pending.pop(number)
+                key = sentence if use_sentence_keys else str(number)
+                if use_sentence_keys and (not key or key in dump):
+                    raise InputError(
+                        f"line {number + 1} ({sentence[:40]!r}) is blank or repeats an earlier one, so it cannot be a "
+                        "key: leave out use_sentence_keys."
+                    )
+                dump.create_dataset(key, data=_reduce(layers, output_format), dtype="float32")
+                index[sentence] = key
+            if not forget_sentences and not use_sentence_keys:
+                dump.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = json.dumps(index)
+
+
+def _reduce(layers: NDArray[np.float32], output_format: str) -> NDArray[np.float32]:
+    if output_format == "all":
+        return layers  # (L, T, 2P)
+    reduced: NDArray[np.float32] = layers[-1] if output_format == "top" else np.mean(layers, axis=0)  # (T, 2P)
+    return reduced
+
+
+class _Lines:
+    """The tokens of each line of a file, remembering the lines of the current batch."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.pending: dict[int, str] = {}
+
+    def __iter__(self) -> Iterator[list[str]]:
+        for number, line in enumerate(self._file):
+            self.pending[number] = line.strip()
+            yield self.pending[number].split()
