@@ -5,6 +5,7 @@ of a native model directory holds.
 """
 
 import json
+import textwrap
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -13,8 +14,11 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from elmokit.errors import ConfigError
 
-Positive = Annotated[int, Field(gt=0)]
-NotNegative = Annotated[int, Field(ge=0)]
+# Far above any model, and low enough that a hostile file cannot make us count or allocate without end.
+_MAX_SIZE, _MAX_DEPTH, _MAX_CHARACTERS = 2**24, 1000, 2**16
+
+Positive = Annotated[int, Field(gt=0, le=_MAX_SIZE)]
+NotNegative = Annotated[int, Field(ge=0, le=_MAX_SIZE)]
 Clip = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -38,8 +42,8 @@ class CharacterInput(Config):
     """(width, number) of each group of convolution filters."""
     activation: Literal["relu", "tanh"] = "relu"
     """After the maximum over characters; the highway layers always use relu."""
-    num_highway: NotNegative = 0
-    max_characters: Annotated[int, Field(ge=3)] = 50
+    num_highway: Annotated[int, Field(ge=0, le=_MAX_DEPTH)] = 0
+    max_characters: Annotated[int, Field(ge=3, le=_MAX_CHARACTERS)] = 50
     """Columns of a token's row: its characters and two marks."""
     num_words: NotNegative = 0
     """Rows of a table of whole words beside the characters; 0: none."""
@@ -67,6 +71,8 @@ class CharacterInput(Config):
             raise ValueError("filters must name at least one group, e.g. [[1, 32], [2, 32]]")
         if self.num_highway and not self.filters:
             raise ValueError(f"num_highway ({self.num_highway}) needs filters to run over")
+        if self.num_filters > _MAX_SIZE:
+            raise ValueError(f"filters are {self.num_filters} in all, more than {_MAX_SIZE}")
         if widest := [width for width, _ in self.filters if width > self.max_characters]:
             raise ValueError(f"a filter {widest[0]} wide exceeds max_characters ({self.max_characters})")
         return self
@@ -81,7 +87,7 @@ class TokenInput(Config):
 class LstmStack(Config):
     """The recurrent layers of each direction."""
 
-    num_layers: Positive = 2
+    num_layers: Annotated[int, Field(gt=0, le=_MAX_DEPTH)] = 2
     """LSTM layers, layer 0 not counted."""
     cell_dim: Positive = 4096
     """Width of the memory cell (H)."""
@@ -92,7 +98,7 @@ class LstmStack(Config):
     """Bound of the projected output; models without a projection are never clipped there."""
     skip_connections: bool = True
     """Add a layer's input to its output, from the second layer on."""
-    forget_bias: float = 1.0
+    forget_bias: Annotated[float, Field(allow_inf_nan=False)] = 1.0
     """Added to the forget gate on top of its stored bias (1 in bilm-tf, 0 in ELMoForManyLangs)."""
 
     @property
@@ -106,7 +112,7 @@ class ElmoConfig(Config):
 
     input: Annotated[CharacterInput | TokenInput, Field(discriminator="kind")]
     lstm: LstmStack = LstmStack()
-    vocab_size: Annotated[int, Field(ge=3)] | None = None
+    vocab_size: Annotated[int, Field(ge=3, le=_MAX_SIZE)] | None = None
     """Words of the softmax and of a token embedding (V)."""
     softmax: bool = False
     """Whether the model can predict words; published models cannot."""
@@ -149,11 +155,12 @@ def parse_config(values: Any, *, origin: str) -> ElmoConfig:
         return ElmoConfig.model_validate(values)
     except ValidationError as error:
         faults = "; ".join(_fault(fault) for fault in error.errors())
+        faults = textwrap.shorten(faults, 300, placeholder=" …")  # one line, whatever the file said
         raise ConfigError(f"{origin} is not a valid model config: {faults}.") from None
 
 
 def _fault(fault: Any) -> str:
-    field = ".".join(str(part) for part in fault["loc"] if part not in ("characters", "tokens"))
+    field = ".".join(str(part)[:40] for part in fault["loc"] if part not in ("characters", "tokens"))
     reason = fault["msg"].removeprefix("Value error, ")
     given = "" if fault["type"] in ("missing", "value_error") else f" (given: {str(fault['input'])[:60]})"
     return f"{field + ': ' if field else ''}{reason[0].lower()}{reason[1:]}{given}"
@@ -171,6 +178,6 @@ def read_settings(path: Path) -> Any:
         return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror or error}.") from None
-    except (UnicodeDecodeError, json.JSONDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # not UTF-8, not JSON or TOML, or numbers too long to convert
         kind = "TOML" if path.suffix == ".toml" else "JSON"
         raise ConfigError(f"{path} is not {kind} ({error}): give a file of settings.") from None

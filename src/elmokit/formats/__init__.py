@@ -4,6 +4,7 @@ A name is looked up in this order: a path that exists, a published model (`origi
 """
 
 import hashlib
+import os.path
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from elmokit.config import ElmoConfig
-from elmokit.errors import ConfigError, FormatError
+from elmokit.errors import ConfigError, ElmokitError, FormatError
 from elmokit.formats import bilm_hdf5, many_langs, native, nlpl, published, remote
 from elmokit.formats._atomic import atomic_directory
 from elmokit.formats.archive import unpacked
@@ -116,14 +117,20 @@ def describe(source: str | Path) -> ModelInfo:
 def _load(source: str | Path, weights: str | Path | None) -> tuple[BiLM, Location]:
     path, languages = _resolve(source)
     location = locate(path, Path(weights) if weights is not None else None)
-    parts = _read(location).with_languages(languages)
-    return assemble(parts, origin=str(location.archive or location.weights or location.directory)), location
+    origin = str(location.archive or location.weights or location.directory)
+    try:
+        parts = _read(location).with_languages(languages)
+        return assemble(parts, origin=origin), location
+    except ElmokitError as error:
+        if str(location.archive or location.directory) in str(error) or origin in str(error):
+            raise
+        raise type(error)(f"{origin}: {error}") from None
 
 
 def _resolve(source: str | Path) -> tuple[Path, tuple[str, ...]]:
     """The local path of what a user named, fetched if need be, and its languages if its publisher says them."""
     path = Path(source)
-    if isinstance(source, Path) or path.exists():
+    if isinstance(source, Path) or os.path.exists(path):  # false, not an error, for a name that no file can have
         return path, ()
     if model := published.find_published(source):
         return remote.fetch_published(model), model.languages
@@ -152,7 +159,10 @@ def _opened(location: Location) -> Iterator[Path]:
         yield location.directory
     else:
         with unpacked(location.archive) as folder:
-            yield folder / location.directory
+            try:
+                yield folder / location.directory
+            except ElmokitError as error:  # the user knows the zip, not where it was unpacked
+                raise type(error)(str(error).replace(str(folder), str(location.archive))) from None
 
 
 def _files(location: Location) -> list[Path]:

@@ -1,5 +1,6 @@
 """Unpack a zip that somebody else made: nothing outside the folder, nothing larger than it says."""
 
+import lzma
 import shutil
 import stat
 import tempfile
@@ -14,6 +15,10 @@ from elmokit.errors import FormatError, UnsafeFileError
 MAX_UNPACKED = 32 * 2**30
 MAX_RATIO = 200
 _SMALL = 2**20
+_DAMAGED = (
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError),
+    *(NotImplementedError, RuntimeError, ValueError, OSError, OverflowError),
+)
 
 
 @contextmanager
@@ -22,12 +27,13 @@ def unpacked(path: Path) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="elmokit-") as folder:
         try:
             with zipfile.ZipFile(path) as archive:
-                _check_members(archive, path)
+                _check_names(archive, path)
+                _check_sizes(archive, path)
                 for member in archive.infolist():
-                    if not member.is_dir():
+                    if not _posix(member.filename).endswith("/"):
                         _unpack_member(archive, member, Path(folder))
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
-            raise FormatError(f"{path} is cut short, damaged or encrypted ({error}): fetch it again.") from None
+        except _DAMAGED as error:
+            raise FormatError(f"{path} is cut short, damaged or encrypted ({_brief(error)}): fetch it again.") from None
         yield Path(folder)
 
 
@@ -35,34 +41,68 @@ def member_names(path: Path) -> list[str]:
     """What the archive holds, by its table of contents."""
     try:
         with zipfile.ZipFile(path) as archive:
-            return archive.namelist()
-    except (zipfile.BadZipFile, OSError) as error:
-        raise FormatError(f"{path} is cut short, damaged or not a zip ({error}): fetch it again.") from None
+            return [_posix(name) for name in archive.namelist()]
+    except _DAMAGED as error:
+        raise FormatError(f"{path} is cut short, damaged or not a zip ({_brief(error)}): fetch it again.") from None
 
 
-def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
-    total = 0
+def is_zip(path: Path) -> bool:
+    """Whether a file looks like a zip, sound or not."""
+    try:
+        return zipfile.is_zipfile(path)
+    except zipfile.BadZipFile:
+        return True
+
+
+def check_sizes(path: Path) -> None:
+    """Refuse a zip that would swell, for programs that unpack it themselves."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_sizes(archive, path)
+    except _DAMAGED as error:
+        raise FormatError(f"{path} is cut short or damaged ({_brief(error)}): fetch it again.") from None
+
+
+def _brief(error: Exception) -> str:
+    return " ".join(str(error).split())[:150]
+
+
+def _posix(name: str) -> str:
+    """A member's name as it was meant: some programs write backslashes."""
+    return name.replace("\\", "/")
+
+
+def _check_names(archive: zipfile.ZipFile, path: Path) -> None:
     for member in archive.infolist():
-        name = PurePosixPath(member.filename.replace("\\", "/"))
+        name = PurePosixPath(_posix(member.filename))
         if name.is_absolute() or ".." in name.parts or ":" in member.filename or "\0" in member.orig_filename:
             raise UnsafeFileError(
-                f"{path} would write {member.filename!r}, outside its own folder: "
+                f"{path} would write {member.filename[:60]!r}, outside its own folder: "
                 "this is no model archive; fetch it from a source you trust."
             )
         if stat.S_ISLNK(member.external_attr >> 16):
-            raise UnsafeFileError(f"{path} holds the link {member.filename!r}, which a model archive never needs.")
+            raise UnsafeFileError(
+                f"{path} holds the link {member.filename[:60]!r}, which a model archive never needs: "
+                "fetch it from a source you trust."
+            )
+
+
+def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
+    total, size = 0, path.stat().st_size
+    for member in archive.infolist():
         total += member.file_size
         swollen = member.file_size > _SMALL and member.file_size > MAX_RATIO * max(member.compress_size, 1)
+        swollen |= total > MAX_RATIO * max(size, _SMALL)  # many small members, or many that share their bytes
         if total > MAX_UNPACKED or swollen:
             raise UnsafeFileError(
-                f"{path} unpacks {member.filename!r} from {member.compress_size:,} to {member.file_size:,} bytes, more "
-                f"than weights ever do (limit: {MAX_RATIO} ×, {MAX_UNPACKED:,} bytes in all): "
+                f"{path} unpacks {member.filename[:60]!r} from {member.compress_size:,} to {member.file_size:,} bytes "
+                f"({total:,} so far), more than weights ever do (limit: {MAX_RATIO} ×, {MAX_UNPACKED:,} in all): "
                 "fetch it from a source you trust, or unpack it yourself and give the folder."
             )
 
 
 def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> None:
-    target = folder / member.filename.replace("\\", "/")
+    target = folder / _posix(member.filename)
     target.parent.mkdir(parents=True, exist_ok=True)
     # zipfile never reads more of a member than its table declares, and that was checked above.
     with archive.open(member) as source, target.open("wb") as sink:

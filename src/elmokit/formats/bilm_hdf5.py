@@ -5,6 +5,7 @@ writing both follow it. What differs from ours: matrices are transposed, gates a
 recurrent matrix are one, and 1 is added to the forget gate by the program, not by the file.
 """
 
+import io
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 
 from elmokit.config import CharacterInput, ElmoConfig
-from elmokit.errors import ElmokitWarning, FormatError
+from elmokit.errors import ElmokitWarning, FormatError, WeightsError
 from elmokit.formats.bilm_options import config_to_options, options_to_config, read_options
 from elmokit.formats.hdf5_file import Hdf5Reader
 from elmokit.formats.parts import ModelParts
@@ -46,6 +47,7 @@ def read(options_path: Path, weights_path: Path, vocabulary_path: Path | None = 
     with Hdf5Reader(weights_path) as file:
         _refuse_one_direction(file, weights_path)
         config = options_to_config(options, file, vocabulary, origin=str(options_path))
+        _refuse_more_than_declared(config, file, options_path)
         tensors = {}
         for entry in _entries(config, one_layer=_cell_folder(0, 0, one_layer=True) in file):
             for name, array in zip(entry.names, entry.unpack(file.read(entry.key, entry.shape)), strict=True):
@@ -62,10 +64,12 @@ def write(bilm: BiLM, directory: Path, *, weights: str = "weights.hdf5") -> None
         )
     _warn_of_readers(bilm.config)
     state = bilm.state_dict()
-    with h5py.File(directory / weights, "w") as file:
+    image = io.BytesIO()  # HDF5 crashes the process when the disk is full; Python raises OSError
+    with h5py.File(image, "w") as file:
         for entry in _entries(bilm.config, one_layer=False):
             arrays = (state[name].detach().float().cpu().numpy() for name in entry.names)
             file.create_dataset(entry.key, data=entry.pack(*arrays), dtype="<f4")
+    (directory / weights).write_bytes(image.getbuffer())
     if bilm.vocabulary is not None:
         write_vocabulary(bilm.vocabulary, directory / "vocab.txt")
     options = json.dumps(config_to_options(bilm.config), indent=2)
@@ -115,8 +119,9 @@ def _cell_entries(config: ElmoConfig, folder: str, name: str) -> Iterator[_Entry
     extra_forget = np.float32(config.lstm.forget_bias - 1.0)
 
     def pack_bias(bias: Array) -> Array:
-        bias = bias.copy()
-        bias[cell : 2 * cell] += extra_forget
+        if extra_forget:  # adding 0 would still turn -0 into 0
+            bias = bias.copy()
+            bias[cell : 2 * cell] += extra_forget
         return _to_ijfo(bias)
 
     yield _Entry(
@@ -165,6 +170,19 @@ def _refuse_one_direction(file: Hdf5Reader, path: Path) -> None:
             f"{path} holds a language model of one direction (bidirectional: false): ELMo needs both; "
             "train it with bidirectional: true."
         )
+
+
+def _refuse_more_than_declared(config: ElmoConfig, file: Hdf5Reader, options_path: Path) -> None:
+    """Options of a smaller model would otherwise read a part of this one without a word."""
+    first_beyond = [f"RNN_0/RNN/MultiRNNCell/Cell{config.lstm.num_layers}"]
+    if isinstance(config.input, CharacterInput):
+        first_beyond += [f"CNN/W_cnn_{len(config.input.filters)}", f"CNN_high_{config.input.num_highway}"]
+    for key in first_beyond:
+        if key in file:
+            raise WeightsError(
+                f"{file.path} holds {key}, for which {options_path} has no place: "
+                "weights and options belong to different models."
+            )
 
 
 def _warn_of_readers(config: ElmoConfig) -> None:

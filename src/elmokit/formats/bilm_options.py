@@ -91,7 +91,8 @@ def _character_input(section: dict[str, Any], file: Hdf5Reader, origin: str) -> 
         raise ConfigError(f"{origin} lacks char_cnn.embedding.dim or char_cnn.filters: it must say the sizes.")
     if section.get("n_characters", 261) not in (261, 262):
         raise ConfigError(
-            f"{origin}: char_cnn.n_characters is {section['n_characters']}, but models over bytes have 261 or 262."
+            f"{origin}: char_cnn.n_characters is {str(section['n_characters'])[:40]!r}, but models over bytes have 261 "
+            "or 262."
         )
     values = {ours: section[theirs] for theirs, ours in _CHARACTERS.items() if theirs in section}
     values["num_highway"] = values.get("num_highway") or 0

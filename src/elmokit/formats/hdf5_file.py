@@ -1,5 +1,7 @@
 """Read arrays from an HDF5 file that somebody else made, trusting nothing in it."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -12,6 +14,7 @@ from elmokit.errors import FormatError, UnsafeFileError, WeightsError
 from elmokit.formats.parts import shape_error
 
 _LARGEST_RATIO = 1000
+_DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on broken bytes
 
 
 class Hdf5Reader:
@@ -27,8 +30,11 @@ class Hdf5Reader:
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: OSError) -> FormatError:
-        with self.path.open("rb") as raw:
-            signature = raw.read(8)
+        try:
+            with self.path.open("rb") as raw:
+                signature = raw.read(8)
+        except OSError as reason:
+            return WeightsError(f"{self.path} cannot be read: {reason.strerror or reason}.")
         if signature == b"\x89HDF\r\n\x1a\n":
             return WeightsError(f"{self.path} is cut short or damaged ({error}): fetch it again.")
         return FormatError(f"{self.path} is not an HDF5 file: give the weights file (….hdf5) of the model.")
@@ -52,6 +58,10 @@ class Hdf5Reader:
     def read(self, key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """The dataset as float32, if it is one of numbers in this very shape."""
         dataset = self._find(key)
+        with self._damage_reported(key):
+            return self._read_checked(dataset, key, shape)
+
+    def _read_checked(self, dataset: Any, key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         if not isinstance(dataset, h5py.Dataset):
             raise WeightsError(f"{self.path} lacks the tensor {key} {shape}: the file is incomplete; fetch it again.")
         if dataset.dtype.kind != "f":
@@ -66,13 +76,22 @@ class Hdf5Reader:
                 f"{self.path}: tensor {key} points outside the file or unpacks to {dataset.nbytes:,} bytes from "
                 f"{stored:,}: this is no model file; fetch it from a source you trust."
             )
+        return np.asarray(dataset[...], dtype=np.float32)
+
+    @contextmanager
+    def _damage_reported(self, key: str) -> Iterator[None]:
         try:
-            return np.asarray(dataset[...], dtype=np.float32)
-        except OSError as error:
-            raise WeightsError(f"{self.path}: tensor {key} cannot be read ({error}): fetch the file again.") from None
+            yield
+        except _DAMAGED as error:
+            reason = " ".join(str(error).split())[:150]
+            raise WeightsError(f"{self.path}: {key} cannot be read ({reason}): fetch the file again.") from None
 
     def _find(self, key: str) -> Any:
         """The object at a path, reached through plain groups only: links may lead out of the file."""
+        with self._damage_reported(key):
+            return self._follow(key)
+
+    def _follow(self, key: str) -> Any:
         place: Any = self._file
         for part in key.split("/"):
             if not isinstance(place, h5py.Group):

@@ -1,13 +1,13 @@
 """Which format a path is in, and which of its files are which."""
 
-import zipfile
+import os.path
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from elmokit.errors import FormatError
 from elmokit.formats import many_langs, native, nlpl
-from elmokit.formats.archive import member_names
+from elmokit.formats.archive import is_zip, member_names
 
 Format = Literal["native", "bilm", "nlpl", "many-langs"]
 ACCEPTED = (
@@ -37,8 +37,15 @@ def locate(path: Path, weights: Path | None = None) -> Location:
         path: what the user named.
         weights: the HDF5 file, where it does not lie beside its options.
     """
-    if not path.exists():
-        raise FormatError(f"{path} does not exist: give {ACCEPTED}.")
+    try:
+        return _locate(path, weights)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def _locate(path: Path, weights: Path | None) -> Location:
+    if not os.path.exists(path):
+        raise FormatError(f"{str(path)[:200]} does not exist: give {ACCEPTED}.")
     if weights is not None:
         return _bilm(path, weights)
     if path.is_dir():
@@ -49,7 +56,7 @@ def locate(path: Path, weights: Path | None = None) -> Location:
         return _bilm(_options_beside(path), path)
     if path.suffix == ".json":
         return _bilm(path, _weights_beside(path))
-    if zipfile.is_zipfile(path) or path.suffix == ".zip":
+    if path.suffix == ".zip" or is_zip(path):
         return _locate_zip(path)
     raise FormatError(f"{path} is not a model file: give {ACCEPTED}.")
 

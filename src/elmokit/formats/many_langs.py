@@ -4,6 +4,7 @@ Sizes come from the tensors; the architecture JSON adds only what no tensor show
 token's row. Its highway has the opposite sign to ours and its gates are packed i, f, j, o.
 """
 
+import os
 import pickle
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from elmokit.config import parse_config, read_settings
+from elmokit.config import CharacterInput, parse_config, read_settings
 from elmokit.errors import ConfigError, FormatError, UnsafeFileError, WeightsError
 from elmokit.formats.allennlp_state import numbered, read_characters, read_lstms, take
+from elmokit.formats.archive import check_sizes, is_zip
 from elmokit.formats.parts import ModelParts
 from elmokit.text.characters import TableIndexer
 from elmokit.text.dictionary import read_dictionary
@@ -31,16 +33,10 @@ def read(directory: Path) -> ModelParts:
     characters = embedder.get("char_emb_layer.embedding.weight")
     words = embedder.get("word_emb_layer.embedding.weight")
     section = architecture.get("token_embedder", {})
-    max_characters = section.get("max_characters_per_token", 50)
-    if not isinstance(max_characters, int):
-        raise ConfigError(f"{directory}: max_characters_per_token is {max_characters!r}, but must be a number.")
-    indexer = TableIndexer(
-        _read_table(directory / "char.dic", characters),
-        _read_table(directory / "word.dic", words),
-        max_characters=max_characters,
-    )
     tensors = read_lstms(encoder, forget_bias=0.0) | _embedder_tensors(embedder)
-    vocabulary, softmax = _read_softmax(directory, indexer)
+    character_ids = None if characters is None else read_dictionary(directory / "char.dic", num_rows=len(characters))
+    word_ids = None if words is None else read_dictionary(directory / "word.dic", num_rows=len(words))
+    vocabulary, softmax = _read_softmax(directory, word_ids)
     filters = [(w.shape[2], w.shape[0]) for w in numbered(embedder, "convolutions.{}.weight")]
     stack = architecture.get("encoder", {})
     projection = encoder["forward_layer_0.state_projection.weight"]
@@ -54,7 +50,7 @@ def read(directory: Path) -> ModelParts:
                 "filters": filters,
                 "activation": section.get("activation", "relu"),
                 "num_highway": len(numbered(embedder, "highways._layers.{}.weight")),
-                "max_characters": indexer.max_characters,
+                "max_characters": section.get("max_characters_per_token", 50),
                 "num_words": 0 if words is None else len(words),
                 "word_dim": 0 if words is None else words.shape[1],
             },
@@ -71,6 +67,8 @@ def read(directory: Path) -> ModelParts:
         },
         origin=str(directory / CONFIG),
     )
+    assert isinstance(config.input, CharacterInput)
+    indexer = TableIndexer(character_ids, word_ids, max_characters=config.input.max_characters)
     return ModelParts(config, tensors | softmax, vocabulary, indexer)
 
 
@@ -82,7 +80,7 @@ def _read_architecture(directory: Path) -> dict[str, Any]:
         raise ConfigError(f"{directory / CONFIG} has no config_path: it is not from an ELMoForManyLangs model.")
     base = Path(named.replace("\\", "/")).name
     for candidate in (directory / named, directory / base, directory / "configs" / base):
-        if candidate.is_file():
+        if os.path.isfile(candidate):  # false, not an error, for a name that no file can have
             architecture = read_settings(candidate)
             break
     else:
@@ -91,9 +89,11 @@ def _read_architecture(directory: Path) -> dict[str, Any]:
         raise ConfigError(f"{candidate} is not an architecture file: it must hold an object.")
     for part in ("encoder", "token_embedder"):
         section = architecture.setdefault(part, {})
-        if not isinstance(section, dict) or str(section.get("name", "")).lower() == "lstm":
+        if not isinstance(section, dict):
+            raise ConfigError(f"{candidate} is not an architecture file: {part} must be an object.")
+        if str(section.get("name", "")).lower() == "lstm":
             raise FormatError(
-                f"{candidate} asks for an {part} of kind 'lstm', but ELMo's are 'elmo' and 'cnn': "
+                f"{candidate} asks for the {part} 'lstm', but ELMo's are 'elmo' and 'cnn': "
                 "this model is of another family."
             )
     return architecture
@@ -103,6 +103,8 @@ def _load_pickle(path: Path) -> dict[str, Tensor]:
     """Read tensors, and nothing but tensors, from a torch pickle."""
     if not path.exists():
         raise WeightsError(f"{path} does not exist: copy the whole directory of the model.")
+    if is_zip(path):
+        check_sizes(path)
     try:
         tensors = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
@@ -110,25 +112,32 @@ def _load_pickle(path: Path) -> dict[str, Tensor]:
             f"{path} wants to run code or is no torch file: elmokit reads tensors only; "
             "fetch it from a source you trust."
         ) from None
-    except (RuntimeError, OSError, EOFError, ValueError, KeyError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+    except Exception as error:  # on broken bytes torch's unpickler fails in any way that Python can
+        reason = str(error).strip().splitlines()[0][:150] if str(error).strip() else type(error).__name__
         raise WeightsError(f"{path} is cut short or damaged ({reason}): fetch it again.") from None
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
         raise WeightsError(f"{path} holds no table of tensors: it is not from an ELMoForManyLangs model.")
+    for name, tensor in tensors.items():
+        _check_layout(path, str(name), tensor)
     return tensors
 
 
-def _read_table(path: Path, tensor: Tensor | None) -> dict[str, int] | None:
-    """The ids of a table's rows; an id beyond the table is a contradiction."""
-    if tensor is None:
-        return None
-    table = read_dictionary(path)
-    if table and max(table.values()) >= len(tensor):
-        raise WeightsError(
-            f"{path} has ids up to {max(table.values())}, but its table has {len(tensor)} rows: "
-            "the files belong to different models."
+def _check_layout(path: Path, name: str, tensor: Tensor) -> None:
+    """Refuse a tensor that we could not take apart, or whose numbers are not all in the file."""
+    if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
+        raise WeightsError(f"{path}: tensor {name} is not a plain array, as every weight is.")
+    if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        raise UnsafeFileError(
+            f"{path}: tensor {name} claims to be {tuple(tensor.shape)} without holding that many numbers: "
+            "fetch it from a source you trust."
         )
-    return table
+    dims = {"weight": 3 if name.startswith("convolutions.") else 2, "bias": 1}.get(name.rpartition(".")[2])
+    parts = 4 if "_linearity." in name else 2 if name.startswith("highways.") else 1
+    if dims is not None and (tensor.dim() != dims or tensor.shape[0] % parts):
+        raise WeightsError(
+            f"{path}: tensor {name} has shape {tuple(tensor.shape)}, but needs {dims} dimensions"
+            f"{f' and rows for {parts} equal parts' if parts > 1 else ''}: it is not from an ELMoForManyLangs model."
+        )
 
 
 def _embedder_tensors(embedder: dict[str, Tensor]) -> dict[str, Tensor]:
@@ -141,7 +150,7 @@ def _embedder_tensors(embedder: dict[str, Tensor]) -> dict[str, Tensor]:
     return tensors
 
 
-def _read_softmax(directory: Path, indexer: TableIndexer) -> tuple[Vocabulary | None, dict[str, Tensor]]:
+def _read_softmax(directory: Path, word_ids: dict[str, int] | None) -> tuple[Vocabulary | None, dict[str, Tensor]]:
     """The classifier with its rows in the order of our vocabularies: boundaries and unknown first."""
     path = directory / CLASSIFIER
     if not path.exists() or not (directory / "word.dic").exists():
@@ -150,14 +159,17 @@ def _read_softmax(directory: Path, indexer: TableIndexer) -> tuple[Vocabulary | 
     if "column_emb.weight" not in classifier:
         return None, {}
     weight, bias = classifier["column_emb.weight"], take(classifier, "column_bias.weight")
-    table = indexer.words or read_dictionary(directory / "word.dic")
+    table = read_dictionary(directory / "word.dic", num_rows=len(weight)) if word_ids is None else word_ids
     words = [f"<unused-{index}>" for index in range(len(weight))]
     for word, index in table.items():
-        if index < len(words):
-            words[index] = word
+        if index < len(words) and word not in SPECIALS:  # as a word of the text it cannot be told from ours
+            words[index] = word.strip()  # as a vocabulary file holds it
     order = [table[mark] for mark in _BOUNDARIES if mark in table]
-    if len(order) != len(_BOUNDARIES) or max(table.values()) >= len(weight):
-        raise WeightsError(f"{path} has {len(weight)} rows, which word.dic does not fit: copy the whole directory.")
+    if len(order) != len(_BOUNDARIES) or max(table.values()) >= len(weight) or len(bias) != len(weight):
+        raise WeightsError(
+            f"{path} has {len(weight)} rows and {len(bias)} biases, which word.dic does not fit: "
+            "copy the whole directory."
+        )
     leading = set(order)
     order += [index for index in range(len(words)) if index not in leading]
     vocabulary = Vocabulary([*SPECIALS, *(words[index] for index in order[3:])], origin=str(directory / "word.dic"))

@@ -28,8 +28,8 @@ def read(directory: Path) -> ModelParts:
     indexer = None
     if isinstance(config.input, CharacterInput) and config.input.alphabet == "table":
         indexer = TableIndexer(
-            read_dictionary(directory / CHARACTERS) if config.input.num_characters else None,
-            read_dictionary(directory / WORDS) if config.input.num_words else None,
+            _read_table(directory / CHARACTERS, config.input.num_characters),
+            _read_table(directory / WORDS, config.input.num_words),
             max_characters=config.input.max_characters,
         )
     path = directory / WEIGHTS
@@ -45,12 +45,16 @@ def read(directory: Path) -> ModelParts:
     return ModelParts(config, tensors, vocabulary, indexer)
 
 
+def _read_table(path: Path, num_rows: int) -> dict[str, int] | None:
+    return read_dictionary(path, num_rows=num_rows) if num_rows else None
+
+
 def _model_section(settings: Any, path: Path) -> Any:
     if not isinstance(settings, dict) or settings.get("format") != _FORMAT or "model" not in settings:
         raise FormatError(f'{path} is not the config of an elmokit model: it must say "format": "{_FORMAT}".')
     if settings.get("format_version") != _VERSION:
         raise FormatError(
-            f"{path} has format_version {settings.get('format_version')}, but elmokit {__version__} reads "
+            f"{path} has format_version {str(settings.get('format_version'))[:40]!r}, but elmokit {__version__} reads "
             f"{_VERSION}: install a newer elmokit."
         )
     return settings["model"]
@@ -59,7 +63,10 @@ def _model_section(settings: Any, path: Path) -> Any:
 def write(bilm: BiLM, directory: Path) -> None:
     """Write a model's files into an empty directory."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in bilm.state_dict().items()}
-    save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
+    try:
+        save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
+    except SafetensorError as error:  # a full disk, as the other files would report it
+        raise OSError(str(error)) from None
     if bilm.vocabulary is not None:
         write_vocabulary(bilm.vocabulary, directory / VOCABULARY)
     if isinstance(bilm.indexer, TableIndexer):
@@ -70,6 +77,6 @@ def write(bilm: BiLM, directory: Path) -> None:
         "format": _FORMAT,
         "format_version": _VERSION,
         "elmokit_version": __version__,
-        "model": bilm.config.model_dump(mode="json"),
+        "model": bilm.config.model_dump(mode="json", exclude={"foreign"}) | {"foreign": bilm.config.foreign},
     }
-    (directory / CONFIG).write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    (directory / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")

@@ -43,6 +43,9 @@ def assemble(parts: ModelParts, *, origin: str) -> BiLM:
     check_shapes(
         {name: tuple(tensor.shape) for name, tensor in parts.tensors.items()}, expected_shapes(bilm), origin=origin
     )
+    for name, tensor in parts.tensors.items():
+        if not tensor.is_floating_point():
+            raise WeightsError(f"{origin}: tensor {name} holds {tensor.dtype}, but weights are floating point.")
     bilm.load_state_dict({name: tensor.float() for name, tensor in parts.tensors.items()}, assign=True)
     return bilm.requires_grad_().eval()
 

@@ -109,8 +109,8 @@ class TableIndexer:
         self, characters: Mapping[str, int] | None, words: Mapping[str, int] | None, max_characters: int = 50
     ) -> None:
         self.max_characters = _check_width(max_characters)
-        self.characters = dict(characters) if characters else None
-        self.words = dict(words) if words else None
+        self.characters = dict(characters) if characters is not None else None
+        self.words = dict(words) if words is not None else None
         _check_entries("char.dic", self.characters, ("<bos>", "<eos>", "<bow>", "<eow>", "<oov>", "<pad>"))
         _check_entries("word.dic", self.words, ("<bos>", "<eos>", "<oov>"))
         self.width = (self.max_characters if self.characters else 0) + (self.words is not None)

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, TextIO
 from elmokit.errors import InputError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-_DAMAGED = (gzip.BadGzipFile, lzma.LZMAError, EOFError)
+_DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
 
 
 @contextmanager

@@ -84,7 +84,10 @@ _DOTTED = re.compile(
 )
 _ATTRIBUTION = re.compile(rf"([A-Z](?:['’][A-Z])?[\w.-]*)\s+(?:[A-Z][\w.-]*\s+){{0,2}}(?:{_SPEECH})\b")
 _LIST_MARK = re.compile(r"[(\[*]?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})")
-_RUN_ON = re.compile(r"[^\w\s]*+[A-Za-z'’,\-]*[a-z]{2}(?:\.|[.!?…]{2,}|[!?])([A-Z][a-z]*)(?:['’][a-z]{1,2})?[,;:]?")
+_RUN_ON = re.compile(
+    # No link, path or address: those keep their marks.
+    r"[\"'“‘(\[]*+(?!.*(?i:www))[A-Za-z'’,\-]*[a-z]{2}(?:\.|[.!?…]{2,}|[!?])([A-Z][a-z]*)(?:['’][a-z]{1,2})?[,;:]?"
+)
 _BEFORE_ITEM = re.compile(r"([\w.]*)[:;.]\s$")
 _LONE_QUOTE = re.compile(r"(?:\"|''|”)(?=\s)")
 _LOWER_TITLES = frozenset("adm amb bro col dep fr ft gen gov hon maj pres prof rep reps sens ste".split())

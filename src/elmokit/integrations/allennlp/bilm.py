@@ -74,6 +74,7 @@ class ElmoBiLm(nn.Module):
         rows.append(torch.as_tensor(indexer.to_char_ids(tokens)))
         device = next(self.bilm.parameters()).device
         self._cached_types = self.bilm.encoder.encode(torch.cat(rows).to(device)).detach()  # (2 + V, P)
+        self._cached_types[2:3] = 0  # the first word stands for padding and is never looked up
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
         """Ids (B, T, C), or cached word ids (B, T), → `activations`, one (B, T + 2, 2P) a layer, and `mask`."""

@@ -1,0 +1,261 @@
+"""The drop-in against AllenNLP's own modules: same arguments, same numbers, same names, same memory."""
+
+import io
+import json
+from pathlib import Path
+
+import h5py
+import numpy as np
+import pytest
+import torch
+
+import elmokit
+from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.integrations.allennlp import Elmo, ElmoEmbedder, batch_to_ids
+from tests.parity.allennlp_peer import importable, load_peer, quiet, requires_peer
+from tests.reference import random_bilm, write_bilm
+
+BATCHES = [
+    [["The", "play", "was", "cancelled", "."], ["They", "play", "."], []],
+    [["A", "smaller", "batch"]],
+    [["Now"], ["more", "rows", "than"], ["ever"], ["été", "🎭", "<S>", "x" * 60], ["five", "."]],
+    [["Back", "to"], ["three", "rows", "now", "."], ["!"]],
+]
+Files = tuple[str, str]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    folder = tmp_path_factory.mktemp("bilm")
+    write_bilm(folder, *random_bilm(3, max_characters=50))
+    (options,), (weights,) = folder.glob("*.json"), folder.glob("*.hdf5")
+    return str(options), str(weights)
+
+
+def assert_equal(ours: dict, theirs: dict) -> None:
+    assert sorted(ours) == sorted(theirs)
+    assert len(ours["elmo_representations"]) == len(theirs["elmo_representations"]) > 0
+    assert torch.equal(ours["mask"], theirs["mask"].bool())
+    for one, other in zip(ours["elmo_representations"], theirs["elmo_representations"], strict=True):
+        torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-5)
+
+
+def both(files: Files, **settings) -> tuple[Elmo, torch.nn.Module]:
+    with quiet(), importable():
+        theirs = load_peer().Elmo(*files, **settings)
+    return Elmo(*files, **settings).eval(), theirs.eval()
+
+
+@requires_peer
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_output_representations": 1},
+        {"num_output_representations": 2, "do_layer_norm": True},
+        {"num_output_representations": 1, "keep_sentence_boundaries": True},
+        {"num_output_representations": 1, "keep_sentence_boundaries": True, "do_layer_norm": True},
+        {"num_output_representations": 2, "scalar_mix_parameters": [-1.0, 0.5, 2.0]},
+        {"num_output_representations": 1, "requires_grad": True, "dropout": 0.1},
+    ],
+    ids=lambda settings: "-".join(settings),
+)
+def test_stateful_over_batches_of_changing_size(files: Files, settings: dict) -> None:
+    ours, theirs = both(files, **settings)
+    with torch.no_grad():
+        for module in (ours, theirs):
+            for name, parameter in module.named_parameters():
+                if "gamma" in name:
+                    parameter.fill_(0.7)
+        for batch in BATCHES:
+            ids = batch_to_ids(batch)
+            with quiet():
+                expected = theirs(ids)
+            assert_equal(ours(ids), expected)
+
+
+@requires_peer
+def test_batch_to_ids(files: Files) -> None:
+    with quiet():
+        peer = load_peer()
+        for batch in BATCHES:
+            assert torch.equal(batch_to_ids(batch), peer.batch_to_ids(batch))
+
+
+@requires_peer
+def test_inputs_of_four_and_five_dimensions(files: Files) -> None:
+    ours, theirs = both(files, num_output_representations=1)
+    ids = batch_to_ids([["a", "b"], ["c"], ["d", "e"], ["f", "g"]])
+    for shape in ((2, 2), (2, 1, 2)):
+        deep = ids.view(*shape, *ids.shape[1:])
+        with quiet():
+            assert_equal(ours(deep), theirs(deep))
+
+
+@requires_peer
+def test_cached_words(files: Files) -> None:
+    words = ["<pad>", "the", "play", "ended", "."]
+    ours, theirs = both(files, num_output_representations=1, vocab_to_cache=words)
+    word_ids = torch.tensor([[1, 2, 3, 4], [1, 2, 0, 0]])
+    ids = batch_to_ids([["the", "play", "ended", "."], ["the", "play"]])
+    unknown = torch.tensor([[1, 9, 3, 4], [1, 2, 0, 0]])  # not cached: both fall back to the characters
+    deep = (ids.unsqueeze(1), word_ids.unsqueeze(1))
+    for inputs in ((ids, word_ids), (ids, unknown), deep, (ids,)):
+        with quiet():
+            assert_equal(ours(*inputs), theirs(*inputs))
+
+
+@requires_peer
+def test_state_dicts_are_interchangeable(files: Files, tmp_path: Path) -> None:
+    settings = {"num_output_representations": 2, "dropout": 0.0, "vocab_to_cache": ["<pad>", "play"]}
+    ours, theirs = both(files, **settings)
+    mine, peers = ours.state_dict(), theirs.state_dict()
+    assert {name: t.shape for name, t in mine.items()} == {name: t.shape for name, t in peers.items()}
+    for name, tensor in mine.items():
+        torch.testing.assert_close(tensor, peers[name], atol=1e-6, rtol=0)
+    changed = {name: tensor + 0.01 * torch.randn_like(tensor) for name, tensor in peers.items()}
+    changed["_elmo_lstm._token_embedder._char_embedding_weights"][0] = 0
+    for module in (ours, theirs):
+        assert not any(module.load_state_dict(changed))
+    ids = batch_to_ids(BATCHES[0])
+    with quiet():
+        assert_equal(ours(ids), theirs(ids))
+
+
+def test_unknown_keys_in_a_state_dict_are_reported(files: Files) -> None:
+    elmo = Elmo(*files, 1)
+    with pytest.raises(RuntimeError, match="nonsense"):
+        elmo.load_state_dict(elmo.state_dict() | {"_elmo_lstm.nonsense": torch.zeros(1)})
+    partial = {name: tensor for name, tensor in elmo.state_dict().items() if "forward_layer_0" not in name}
+    with pytest.raises((RuntimeError, elmokit.ElmokitError), match="forward"):
+        elmo.load_state_dict(partial)
+
+
+@requires_peer
+@pytest.mark.parametrize("stateful", [True, False])
+def test_users_can_switch_the_memory_off(files: Files, stateful: bool) -> None:
+    ours, theirs = both(files, num_output_representations=1)
+    ids = batch_to_ids([["They", "play"]])
+    for module in (ours, theirs):
+        module._elmo_lstm._elmo_lstm.stateful = stateful
+    first, second = (ours(ids)["elmo_representations"][0] for _ in range(2))
+    assert torch.equal(first, second) is not stateful
+    if not stateful:
+        return
+    ours._elmo_lstm._elmo_lstm.reset_states()
+    assert torch.equal(ours(ids)["elmo_representations"][0], first)
+    with quiet():
+        theirs(ids)
+        for module in (ours, theirs):
+            module(batch_to_ids([["a"], ["b"]]))
+            module._elmo_lstm._elmo_lstm.reset_states(torch.tensor([True, False]))
+        pair = batch_to_ids([["c"], ["d"]])
+        theirs._elmo_lstm._elmo_lstm.reset_states()
+        ours._elmo_lstm._elmo_lstm.reset_states()
+        assert_equal(ours(pair), theirs(pair))
+        for module in (ours, theirs):
+            module._elmo_lstm._elmo_lstm.reset_states(torch.tensor([True, False]))
+        assert_equal(ours(pair), theirs(pair))
+
+
+def test_gradients(files: Files) -> None:
+    ids = batch_to_ids([["They", "play"]])
+    for requires_grad in (False, True):
+        elmo = Elmo(*files, 1, requires_grad=requires_grad)
+        elmo(ids)["elmo_representations"][0].sum().backward()
+        elmo(ids)["elmo_representations"][0].sum().backward()  # the carried state has no history
+        reached = {name for name, parameter in elmo.named_parameters() if parameter.grad is not None}
+        mixes = {"scalar_mix_0.weights", "scalar_mix_0.gamma"}
+        assert reached == ({name for name, _ in elmo.named_parameters()} if requires_grad else mixes)
+
+
+def test_own_module_and_bad_arguments(files: Files) -> None:
+    class Own(torch.nn.Module):
+        num_layers = 2
+
+        def get_output_dim(self) -> int:
+            return 4
+
+        def forward(self, inputs, word_inputs=None):
+            mask = torch.ones(len(inputs), inputs.shape[1] + 2, dtype=torch.bool)
+            return {"activations": [torch.ones(*mask.shape, 4), torch.zeros(*mask.shape, 4)], "mask": mask}
+
+    elmo = Elmo(None, None, 1, dropout=0.0, module=Own())
+    assert elmo.get_output_dim() == 4
+    assert torch.allclose(elmo(batch_to_ids([["a"]]))["elmo_representations"][0], torch.full((1, 1, 4), 0.5))
+    with pytest.raises(ConfigError, match="module"):
+        Elmo(*files, 1, module=Own())
+    with pytest.raises(ConfigError, match="options_file"):
+        Elmo(None, None, 1)
+    with pytest.warns(ElmokitWarning, match="vocab_to_cache"):
+        Elmo(*files, 1)(batch_to_ids([["a"]]), torch.ones(1, 1, dtype=torch.long))
+    assert Elmo.from_params({"options_file": files[0], "weight_file": files[1], "num_output_representations": 1})
+    with pytest.raises(elmokit.ElmokitError, match="does not exist"):
+        Elmo("nowhere.json", "nowhere.hdf5", 1)
+
+
+@requires_peer
+def test_embedder_equals_the_peers_layers(files: Files) -> None:
+    embedder = ElmoEmbedder(*files)
+    with quiet():
+        peer = load_peer()._ElmoBiLm(*files)
+    stream = [sentence for batch in BATCHES for sentence in batch]
+    got = list(embedder.embed_sentences(stream, batch_size=4))
+    assert len(got) == len(stream)
+    with quiet(), torch.no_grad():
+        for start in range(0, len(stream), 4):
+            output = peer(batch_to_ids(stream[start : start + 4]))
+            for row, sentence in enumerate(stream[start : start + 4]):
+                expected = torch.stack(output["activations"])[:, row, 1 : len(sentence) + 1].numpy()
+                assert got[start + row].shape == expected.shape
+                np.testing.assert_allclose(got[start + row], expected, atol=2e-6, rtol=1e-5)
+
+
+def test_embedder_remembers_and_handles_empty_sentences(files: Files) -> None:
+    embedder = ElmoEmbedder(*files)
+    width = embedder.elmo_bilm.get_output_dim()
+    first = embedder.embed_sentence(["They", "play"])
+    assert first.shape == (3, 2, width) and first.dtype == np.float32
+    assert embedder.embed_sentence([]).shape == (3, 0, width)
+    assert not np.array_equal(embedder.embed_sentence(["They", "play"]), first)
+    layers, mask = embedder.batch_to_embeddings([["a", "b"], ["c"]])
+    assert layers.shape == (2, 3, 2, width)
+    assert mask.tolist() == [[True, True], [True, False]]
+
+
+TEXT = "The play ended .\n\n  They play .  \na / b\nThe play ended .\n"
+
+
+@pytest.mark.parametrize("output_format", ["all", "top", "average"])
+def test_embed_file(files: Files, tmp_path: Path, output_format: str) -> None:
+    ElmoEmbedder(*files).embed_file(io.StringIO(TEXT), str(tmp_path / "out.hdf5"), output_format, batch_size=2)
+    lines = [line.strip() for line in TEXT.splitlines()]
+    expected = list(ElmoEmbedder(*files).embed_sentences((line.split() for line in lines), batch_size=2))
+    with h5py.File(tmp_path / "out.hdf5") as dump:
+        assert set(dump) == {*"01234", "sentence_to_index"}
+        assert json.loads(dump["sentence_to_index"][0]) == {line: str(i) for i, line in enumerate(lines)}
+        for number, layers in enumerate(expected):
+            reduced = {"all": layers, "top": layers[-1], "average": layers.mean(0)}[output_format]
+            assert dump[str(number)].dtype == np.float32
+            np.testing.assert_array_equal(dump[str(number)][...], reduced)
+
+
+def test_embed_file_with_sentence_keys_and_without_index(files: Files, tmp_path: Path) -> None:
+    source = io.StringIO("a / b\nThey play .\n")
+    ElmoEmbedder(*files).embed_file(source, str(tmp_path / "keys.hdf5"), use_sentence_keys=True)
+    assert source.closed
+    with h5py.File(tmp_path / "keys.hdf5") as dump:
+        assert dump["They play ."].shape[1] == 3
+        assert dump["a / b"].shape[1] == 3
+        assert "sentence_to_index" not in dump
+    ElmoEmbedder(*files).embed_file(io.StringIO("a\n"), str(tmp_path / "bare.hdf5"), forget_sentences=True)
+    with h5py.File(tmp_path / "bare.hdf5") as dump:
+        assert set(dump) == {"0"}
+
+
+def test_embed_file_leaves_nothing_behind_when_it_fails(files: Files, tmp_path: Path) -> None:
+    embedder = ElmoEmbedder(*files)
+    with pytest.raises(InputError, match="line 3"):
+        embedder.embed_file(io.StringIO("a\nb\na\n"), str(tmp_path / "out.hdf5"), use_sentence_keys=True)
+    with pytest.raises(ConfigError, match="output_format"):
+        embedder.embed_file(io.StringIO("a\n"), str(tmp_path / "out.hdf5"), "best")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,85 @@
+"""What README and docs show is run, and every example runs."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import elmokit
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+PYTHON = [(page.name, block) for page in PAGES for block in blocks(page, "python")]
+COMMANDS = [
+    (page.name, line)
+    for page in PAGES
+    for block in blocks(page, "(?:sh|console)")
+    for line in block.splitlines()
+    if line.startswith("elmokit ")
+]
+
+
+def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"HF_HUB_OFFLINE": "1", "ELMOKIT_CACHE": str(folder / "cache"), "NO_COLOR": "1"}
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=120)
+
+
+def check(done: subprocess.CompletedProcess[str], shown: str) -> None:
+    """Done well; what says that it needs the network got as far as asking for it."""
+    if "# needs the network" in shown:
+        assert done.returncode == 1
+        assert "HF_HUB_OFFLINE" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def workplace(tmp_path: Path, tiny_bilm: elmokit.BiLM) -> Path:
+    """A folder with the files that the documents speak of."""
+    elmokit.save(tiny_bilm, tmp_path / "my-model")
+    elmokit.save(tiny_bilm, tmp_path / "small", format="bilm")
+    os.rename(tmp_path / "small/options.json", tmp_path / "small/elmo_options.json")
+    os.rename(tmp_path / "small/weights.hdf5", tmp_path / "small/elmo_weights.hdf5")
+    (tmp_path / "sentences.txt").write_text("The play was cancelled .\nThey play .\n", encoding="utf-8")
+    return tmp_path
+
+
+def test_documents_show_something() -> None:
+    assert PYTHON
+    assert COMMANDS
+    assert EXAMPLES
+
+
+@pytest.mark.parametrize(("page", "code"), PYTHON, ids=[f"{page}-{i}" for i, (page, _) in enumerate(PYTHON)])
+def test_python_blocks_run(page: str, code: str, workplace: Path) -> None:
+    check(run([sys.executable, "-c", code], workplace), code)
+
+
+@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(COMMANDS)])
+def test_commands_run(page: str, line: str, workplace: Path) -> None:
+    words = shlex.split(line, comments=True)
+    check(run([sys.executable, "-m", *words], workplace), line)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
+def test_examples_run_and_are_short(path: Path, tmp_path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= 80
+    done = run([sys.executable, str(path)], tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
+        for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name} points to {target}"
