@@ -23,7 +23,6 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 bench: $(VENV)/.test $(VENV)/peers/.done
-	$(BIN)/python bench/bilm.py
 	$(BIN)/python bench/tokenizer.py --speed
 
 # torch comes first and alone: a resolver that meets it among other packages may choose a build with CUDA.

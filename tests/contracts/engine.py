@@ -24,9 +24,9 @@ def build_layer(kind: str, dtype: torch.dtype) -> LayerWeights:
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator, dtype=dtype).requires_grad_()
 
-    projection = draw(projection_dim, cell_dim) if projection_dim else None
+    projection = draw(cell_dim, projection_dim) if projection_dim else None
     return LayerWeights(
-        draw(4 * cell_dim, width), draw(4 * cell_dim, width), draw(4 * cell_dim), projection, cell_clip, projection_clip
+        draw(width, 4 * cell_dim), draw(width, 4 * cell_dim), draw(4 * cell_dim), projection, cell_clip, projection_clip
     )
 
 
@@ -54,7 +54,7 @@ class EngineContract:
 
     def inputs(self, weights: LayerWeights, sizes: tuple[int, ...]) -> list[Tensor]:
         generator = torch.Generator().manual_seed(2)
-        width, cell_dim = weights.input_weight.shape[1], weights.bias.shape[0] // 4
+        width, cell_dim = weights.input_weight.shape[0], weights.bias.shape[0] // 4
         rows = max(sizes, default=2) + 1  # a row that takes part in no step keeps its state
         shapes = [(sum(sizes), width), (rows, width), (rows, cell_dim)]
         return [torch.randn(*s, generator=generator, dtype=self.dtype).requires_grad_() for s in shapes]

@@ -14,8 +14,8 @@ class TestPlainEngine(EngineContract):
 def test_a_step_by_hand() -> None:
     """One row, one cell: numbers worked out on paper."""
     weights = LayerWeights(
-        input_weight=torch.tensor([[0.0], [0.0], [0.0], [1.0]]),  # i, f, o, j
-        recurrent_weight=torch.zeros(4, 1),
+        input_weight=torch.tensor([[0.0, 0.0, 0.0, 1.0]]),  # i, f, o, j
+        recurrent_weight=torch.zeros(1, 4),
         bias=torch.zeros(4),
         projection_weight=torch.tensor([[10.0]]),
         cell_clip=0.3,

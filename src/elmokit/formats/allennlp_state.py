@@ -1,6 +1,7 @@
 """AllenNLP's names for the tensors of a biLM, which ELMoForManyLangs took over.
 
-Gates are packed i, f, j, o with the forget bias inside; a highway is one matrix [transform; −carry].
+Matrices are transposed, gates are packed i, f, j, o with the forget bias inside, and a highway is one matrix
+[transform; −carry].
 """
 
 from collections.abc import Mapping
@@ -31,8 +32,8 @@ def read_lstms(tensors: Mapping[str, Tensor], *, forget_bias: float) -> dict[str
             for source, target in _CELL:
                 i, f, j, o = take(tensors, f"{theirs}.{source}").chunk(4)
                 f = f - forget_bias if target == "bias" and forget_bias else f
-                ours[f"{name}.{target}"] = torch.cat([i, f, o, j])
-            ours[f"{name}.projection_weight"] = take(tensors, f"{theirs}.state_projection.weight")
+                ours[f"{name}.{target}"] = torch.cat([i, f, o, j]).t().contiguous()
+            ours[f"{name}.projection_weight"] = take(tensors, f"{theirs}.state_projection.weight").t().contiguous()
     return ours
 
 
@@ -43,11 +44,11 @@ def write_lstms(ours: Mapping[str, Tensor], *, num_layers: int, forget_bias: flo
         for depth in range(num_layers):
             theirs, name = f"{direction}_layer_{depth}", f"{direction}_lstm.layers.{depth}"
             for target, source in _CELL:
-                i, f, o, j = ours[f"{name}.{source}"].chunk(4)
+                i, f, o, j = ours[f"{name}.{source}"].t().chunk(4)
                 f = f + forget_bias if source == "bias" else f
                 tensors[f"{theirs}.{target}"] = torch.cat([i, f, j, o])
             if f"{name}.projection_weight" in ours:
-                tensors[f"{theirs}.state_projection.weight"] = ours[f"{name}.projection_weight"]
+                tensors[f"{theirs}.state_projection.weight"] = ours[f"{name}.projection_weight"].t().contiguous()
     return tensors
 
 

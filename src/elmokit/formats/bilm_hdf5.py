@@ -1,8 +1,8 @@
 """bilm-tf's and AllenNLP's pair of files: options.json and weights in HDF5.
 
 One table (`_entries`) says where each tensor stands, in which shape, and how it turns into ours and back; reading and
-writing both follow it. What differs from ours: matrices are transposed, gates are packed i, j, f, o, the input and the
-recurrent matrix are one, and 1 is added to the forget gate by the program, not by the file.
+writing both follow it. What differs from ours: gates are packed i, j, f, o, the input and the recurrent matrix are one,
+the matrices of the character CNN are transposed, and 1 is added to the forget gate by the program, not by the file.
 """
 
 import io
@@ -128,22 +128,22 @@ def _cell_entries(config: ElmoConfig, folder: str, name: str) -> Iterator[_Entry
         f"{folder}/W_0",
         (2 * width, 4 * cell),
         (f"{name}.input_weight", f"{name}.recurrent_weight"),
-        lambda array: (_to_ifoj(array[:width].T), _to_ifoj(array[width:].T)),
-        lambda ours, recurrent: np.concatenate([_to_ijfo(ours).T, _to_ijfo(recurrent).T]),
+        lambda array: (_to_ifoj(array[:width]), _to_ifoj(array[width:])),
+        lambda ours, recurrent: np.concatenate([_to_ijfo(ours), _to_ijfo(recurrent)]),
     )
     yield _Entry(f"{folder}/B", (4 * cell,), (f"{name}.bias",), lambda array: (_to_ifoj(array),), pack_bias)
     if config.lstm.projection_dim is not None:
-        yield _transposed(f"{folder}/W_P_0", (cell, width), f"{name}.projection_weight")
+        yield _same(f"{folder}/W_P_0", (cell, width), f"{name}.projection_weight")
 
 
 def _to_ifoj(array: Array) -> Array:
-    i, j, f, o = np.split(array, 4)
-    return np.concatenate([i, f, o, j])
+    i, j, f, o = np.split(array, 4, axis=-1)
+    return np.concatenate([i, f, o, j], axis=-1)
 
 
 def _to_ijfo(array: Array) -> Array:
-    i, f, o, j = np.split(array, 4)
-    return np.concatenate([i, j, f, o])
+    i, f, o, j = np.split(array, 4, axis=-1)
+    return np.concatenate([i, j, f, o], axis=-1)
 
 
 def _same(key: str, shape: tuple[int, ...], name: str) -> _Entry:

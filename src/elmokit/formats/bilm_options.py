@@ -23,6 +23,7 @@ _CHARACTERS = {
     "n_highway": "num_highway",
     "max_characters_per_token": "max_characters",
 }
+_WRITTEN = {"n_tokens_vocab": "vocab_size", "share_embedding_softmax": "tied_softmax"}
 _KNOWN = {
     "": {
         *("lstm", "char_cnn", "bidirectional", "dropout", "all_clip_norm_val", "n_epochs", "n_train_tokens"),
@@ -51,7 +52,7 @@ def read_options(path: Path) -> dict[str, Any]:
         warnings.warn(
             f"{path} has keys that elmokit does not know: {', '.join(unknown)}; they are kept and have no effect.",
             ElmokitWarning,
-            stacklevel=5,
+            stacklevel=6,
         )
     return options
 
@@ -80,8 +81,9 @@ def options_to_config(
         "vocab_size": _vocab_size(options, file, vocabulary, softmax, origin),
         "softmax": softmax,
         "tied_softmax": softmax and "lm/softmax/W" not in file,
-        "foreign": {"options": _leftover(options)},
     }
+    if rest := _leftover(options, written={key for key in _WRITTEN if values[_WRITTEN[key]]}):
+        values["foreign"] = {"options": rest}
     return parse_config(values, origin=origin)
 
 
@@ -117,9 +119,10 @@ def _vocab_size(
     return options.get("n_tokens_vocab", len(vocabulary))
 
 
-def _leftover(options: dict[str, Any]) -> dict[str, Any]:
-    """What our config does not express."""
-    rest = {key: value for key, value in options.items() if key not in ("lstm", "char_cnn")}
+def _leftover(options: dict[str, Any], *, written: set[str]) -> dict[str, Any]:
+    """What our config does not express, so that export would not write it of itself."""
+    known = {"lstm", "char_cnn", "bidirectional"} | written
+    rest = {key: value for key, value in options.items() if key not in known}
     for section in ("lstm", "char_cnn"):
         kept = {key: value for key, value in options.get(section, {}).items() if key not in _KNOWN[section]}
         if section == "char_cnn" and isinstance(options.get(section, {}).get("embedding"), dict):

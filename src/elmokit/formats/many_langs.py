@@ -68,6 +68,7 @@ def read(directory: Path) -> ModelParts:
         origin=str(directory / CONFIG),
     )
     assert isinstance(config.input, CharacterInput)
+    _refuse_gaps(directory, embedder | encoder, config.input, config.lstm.num_layers)
     indexer = TableIndexer(character_ids, word_ids, max_characters=config.input.max_characters)
     return ModelParts(config, tensors | softmax, vocabulary, indexer)
 
@@ -138,6 +139,21 @@ def _check_layout(path: Path, name: str, tensor: Tensor) -> None:
             f"{path}: tensor {name} has shape {tuple(tensor.shape)}, but needs {dims} dimensions"
             f"{f' and rows for {parts} equal parts' if parts > 1 else ''}: it is not from an ELMoForManyLangs model."
         )
+
+
+def _refuse_gaps(directory: Path, tensors: dict[str, Tensor], characters: CharacterInput, num_layers: int) -> None:
+    """As sizes come from the tensors, a missing one would otherwise pass for a smaller model."""
+    for prefix, expected in (
+        *((f"{direction}_layer_", 4 * num_layers) for direction in ("forward", "backward")),
+        ("convolutions.", 2 * len(characters.filters)),
+        ("highways.", 2 * characters.num_highway),
+    ):
+        found = sum(str(name).startswith(prefix) for name in tensors)
+        if found != expected:
+            raise WeightsError(
+                f"{directory} has {found} tensors named {prefix}…, of which only {expected} make whole layers: "
+                "its pickles are incomplete; fetch them again."
+            )
 
 
 def _embedder_tensors(embedder: dict[str, Tensor]) -> dict[str, Tensor]:

@@ -49,15 +49,15 @@ class LstmLayer(nn.Module):
         self.cell_clip = cell_clip
         self.projection_clip = projection_clip
         self.forget_bias = forget_bias
-        self.input_weight = nn.Parameter(torch.empty(4 * cell_dim, output_dim))
-        self.recurrent_weight = nn.Parameter(torch.empty(4 * cell_dim, output_dim))
+        self.input_weight = nn.Parameter(torch.empty(output_dim, 4 * cell_dim))
+        self.recurrent_weight = nn.Parameter(torch.empty(output_dim, 4 * cell_dim))
         self.bias = nn.Parameter(torch.empty(4 * cell_dim))
-        self.projection_weight = nn.Parameter(torch.empty(projection_dim, cell_dim)) if projection_dim else None
+        self.projection_weight = nn.Parameter(torch.empty(cell_dim, projection_dim)) if projection_dim else None
 
     def initialize(self, generator: torch.Generator) -> None:
         """Glorot uniform over the joint (input + recurrent) matrix and the projection, zero bias, as bilm-tf."""
         for weight in (self.input_weight, self.recurrent_weight):
-            bound = math.sqrt(6 / (2 * weight.shape[1] + weight.shape[0]))
+            bound = math.sqrt(6 / (2 * weight.shape[0] + weight.shape[1]))
             nn.init.uniform_(weight, -bound, bound, generator)
         nn.init.zeros_(self.bias)
         if self.projection_weight is not None:
@@ -92,10 +92,10 @@ class Lstm(nn.Module):
         """The state before the first token of all."""
         layer = self.layers[0]
         assert isinstance(layer, LstmLayer)
-        like = layer.recurrent_weight  # (4H, P)
+        like = layer.recurrent_weight  # (P, 4H)
         depth = len(self.layers)
         return LstmState(
-            like.new_zeros(depth, num_rows, like.shape[1]), like.new_zeros(depth, num_rows, layer.cell_dim)
+            like.new_zeros(depth, num_rows, like.shape[0]), like.new_zeros(depth, num_rows, layer.cell_dim)
         )
 
     def forward(

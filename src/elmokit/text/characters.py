@@ -119,7 +119,6 @@ class TableIndexer:
 
     def _row(self, token: str) -> Ids:
         boundary = token in ("<bos>", "<eos>")
-        token = token if boundary else token[: self.max_characters - 2]
         row = np.empty(0, dtype=np.int64)
         if self.characters is not None:
             table, unknown = self.characters, self.characters["<oov>"]
@@ -131,7 +130,7 @@ class TableIndexer:
 
     def to_char_ids(self, tokens: Sequence[str]) -> Ids:
         """The rows (T, C) of one sentence, without its boundaries."""
-        rows = [self._row(token) for token in tokens]
+        rows = [self._row(token[: self.max_characters - 2]) for token in tokens]
         return np.stack(rows) if rows else np.empty((0, self.width), dtype=np.int64)
 
 

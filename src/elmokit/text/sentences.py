@@ -21,7 +21,7 @@ _TITLES = frozenset(
 )
 # Kept whole before a number or a numeral; otherwise the word is an ordinary word and its period an ordinary period.
 _NUMBERED = frozenset(
-    """app art arts b bk c ca cap ch chap cl cls d div eq ex fig figs fl fol illus l ll ms n no nos nr op p par para
+    """app art arts b bk c ca cap ch chap cl cls d div eq ex fig figs fl fol illus l ll n no nos nr op p par para
     paras pl pls pp pt r s sec sect sections ser v ver vol vols""".split()
 )
 # Months and days, as written with a capital.
@@ -44,11 +44,9 @@ _PLACES = frozenset(
 )
 # Of all these, the words that are also ordinary: at the end of a sentence they give their period back.
 _ORDINARY = _NUMBERED | frozenset(
-    """al app apt ark art arts bro cal can cap cat cl co col con conf cont dak dec del dist div ed ex fig fr ft gen hist
-    hunts ill in ind int kg km la lt mar mass max me mi min mins miss mo mon ms mt nat neg nev no nos op ore pa par
-    pop pos pub reg rep reps rev sat sen ser soc sp spec st stat sun syn temp tex trans univ va var ver
-    wash wed wk yd""".split()
-) - frozenset("co dec dist fr ft gen lt ms mt rep reps rev sen st univ mr dr".split())
+    """al apt ark bro cal can col conf cont dak del ed hist hunts ill ind kg km la mar mass max me mi min mins miss mo
+    mon nat neg nev ore pa pop pos pub reg sat soc sp spec stat sun syn temp tex trans va var wash wed wk yd""".split()
+)
 
 _ABBREVIATIONS = _TITLES | _NUMBERED | _GENERAL
 _CAPITALISED = _DATES | _PLACES

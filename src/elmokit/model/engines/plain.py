@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear
 
 from elmokit.model.cell import LayerWeights, lstm_cell
 
@@ -18,8 +17,7 @@ class PlainEngine:
         """See `Engine.run_layer`."""
         outputs = []
         for step, n in zip(torch.split(x, list(batch_sizes)), batch_sizes, strict=True):
-            gates = linear(step, weights.input_weight, weights.bias)  # (n, 4H)
-            gates = gates + linear(h[:n], weights.recurrent_weight)  # (n, 4H)
+            gates = step @ weights.input_weight + h[:n] @ weights.recurrent_weight + weights.bias  # (n, 4H)
             new_h, new_c = lstm_cell(gates, c[:n], weights)  # (n, P), (n, H)
             outputs.append(new_h)
             h = torch.cat([new_h, h[n:]])  # (B, P)
