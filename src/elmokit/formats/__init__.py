@@ -138,7 +138,7 @@ def _resolve(source: str | Path) -> tuple[Path, tuple[str, ...]]:
         near = published.suggest(source)
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise FormatError(
-            f"there is no file and no published model named {source!r}{hint}: "
+            f"there is no file and no published model named {source[:100]!r}{hint}: "
             "give a path, a published name such as original or many-langs/de, or a Hub id owner/name."
         )
     repo_id, revision = remote.parse_hub_id(source)

@@ -6,6 +6,7 @@ token's row. Its highway has the opposite sign to ours and its gates are packed 
 
 import os
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -107,7 +108,9 @@ def _load_pickle(path: Path) -> dict[str, Tensor]:
     if is_zip(path):
         check_sizes(path)
     try:
-        tensors = torch.load(path, map_location="cpu", weights_only=True)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's words on odd pickles; ours follow
+            tensors = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise UnsafeFileError(
             f"{path} wants to run code or is no torch file: elmokit reads tensors only; "

@@ -80,12 +80,15 @@ def shape_error(origin: str, name: str, found: tuple[int, ...], expected: tuple[
 def fingerprint(bilm: BiLM) -> str:
     """SHA-256 of what decides a model's output, the same in every file format that keeps the model whole."""
     digest = hashlib.sha256()
+    has_words = bilm.config.softmax or bilm.config.input.kind == "tokens"
     settings = bilm.config.model_dump(mode="json", exclude={"foreign", "languages"})
+    if not has_words:
+        settings["vocab_size"] = None
     digest.update(json.dumps(settings, sort_keys=True).encode())
     if isinstance(bilm.indexer, TableIndexer):
         for table in (bilm.indexer.characters, bilm.indexer.words):
             digest.update(dictionary_text(table or {}).encode("utf-8", "surrogatepass"))
-    if bilm.vocabulary is not None and (bilm.config.softmax or bilm.config.input.kind == "tokens"):
+    if bilm.vocabulary is not None and has_words:
         digest.update("\n".join(bilm.vocabulary.tokens).encode("utf-8", "surrogatepass"))
     for name, tensor in sorted(bilm.state_dict().items()):
         digest.update(name.encode())

@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
+from elmokit.cache import cache_directory
 from elmokit.errors import DownloadError
 from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats._hub import fetch_hub, looks_like_hub_id, offline_variable, parse_hub_id
@@ -42,15 +43,6 @@ SUMS_NAME = "sha256.json"
 _LOCK_NAME = ".lock"
 _LOCK_POLLS, _LOCK_POLL_SECONDS = 3000, 0.2
 _SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-
-
-def cache_directory() -> Path:
-    """The folder that downloads go to: `$ELMOKIT_CACHE`, else `$XDG_CACHE_HOME/elmokit`, else `~/.cache/elmokit`."""
-    if own := os.environ.get("ELMOKIT_CACHE"):
-        return Path(own).expanduser()
-    if shared := os.environ.get("XDG_CACHE_HOME"):
-        return Path(shared).expanduser() / "elmokit"
-    return Path.home() / ".cache" / "elmokit"
 
 
 def fetch_published(model: PublishedModel, *, progress: bool | None = None) -> Path:

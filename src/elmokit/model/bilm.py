@@ -173,7 +173,7 @@ class BiLM(nn.Module):
             padded = padded.index_put((_every(outputs, index), index), torch.stack(outputs))
             sides.append(torch.cat([flat[None], padded]))  # (L, B·(T + 2), P)
             states.append(after.detach().select(packing.order.argsort()))
-        layers = torch.cat(sides, dim=-1).view(self.config.num_layers, num_rows, num_steps, -1)
+        layers = torch.cat(sides, dim=-1).view(self.config.num_layers, num_rows, num_steps, self.config.output_dim)
         if not keep_boundaries:
             layers, mask = remove_boundaries(layers, mask)
         return BiLMOutput(layers, mask, BiLMState(*states))
@@ -195,7 +195,7 @@ class BiLM(nn.Module):
                 "of integers: make them with its own bilm.to_char_ids(sentences)."
             )
         for columns, (lowest, highest) in zip((slice(1), slice(1, None)), self.encoder.id_range, strict=True):
-            ids = char_ids[:, columns]
+            ids = char_ids[:, columns].long()
             wrong = (ids < lowest) | (ids > highest)
             if wrong.any():
                 raise InputError(
@@ -205,7 +205,7 @@ class BiLM(nn.Module):
 
     def _add_boundaries(self, char_ids: Tensor, lengths: Tensor) -> Tensor:
         """`<S>` before and `</S>` behind every sentence: (B, T, C) → (B, T + 2, C)."""
-        padded = nn.functional.pad(char_ids, (0, 0, 1, 1))  # (B, T + 2, C)
+        padded = nn.functional.pad(char_ids.long(), (0, 0, 1, 1))  # (B, T + 2, C)
         padded[:, 0] = torch.as_tensor(self.indexer.begin, device=char_ids.device)
         rows = torch.arange(len(padded), device=char_ids.device)
         padded[rows, lengths + 1] = torch.as_tensor(self.indexer.end, device=char_ids.device)

@@ -104,20 +104,31 @@ class Lstm(nn.Module):
         batch_sizes: Sequence[int],
         state: LstmState,
         *,
+        index: Tensor | None = None,
+        num_layers: int | None = None,
         dropout: float = 0.0,
         engine: Engine | None = None,
     ) -> tuple[list[Tensor], LstmState]:
         """Outputs (N, P) of every layer, lowest first, and the state after each row's last token.
 
-        `dropout` falls on the input of every layer, anew at every token; the skip connection adds the dropped-out
-        input, and neither it nor the dropout touches the recurrence.
+        Args:
+            x: the packed token vectors (N, P), or with `index` those of distinct tokens (K, P).
+            batch_sizes: rows that take part in each step.
+            state: what each row remembers.
+            index: which row of x each packed token (N,) is.
+            num_layers: how many layers to run, from the lowest; None is all.
+            dropout: on the input of every layer, anew at every token; the skip connection adds the dropped-out
+                input, and neither it nor the dropout touches the recurrence.
+            engine: how to execute a layer; None is the plain reference.
         """
         engine = engine or PlainEngine()
         outputs, last_h, last_c = [], [], []
-        for depth, layer in enumerate(self.layers):
+        for depth, layer in enumerate(list(self.layers)[:num_layers]):
             assert isinstance(layer, LstmLayer)
             x = drop(x, dropout) if dropout else x  # (N, P)
-            y, h, c = engine.run_layer(layer.weights(), x, batch_sizes, state.h[depth], state.c[depth])
+            y, h, c = engine.run_layer(
+                layer.weights(), x, batch_sizes, state.h[depth], state.c[depth], index if depth == 0 else None
+            )
             x = y + x if depth > 0 and self.skip_connections else y  # (N, P)
             outputs.append(x)
             last_h.append(h)

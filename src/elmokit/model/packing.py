@@ -36,6 +36,12 @@ class Packing:
                 f"row {broken} of char_ids has an all-zero position before its last token: "
                 "zeros mean padding and padding stands on the right only; drop the empty position."
             )
+        return cls.from_lengths(lengths, num_steps)
+
+    @classmethod
+    def from_lengths(cls, lengths: Tensor, num_steps: int) -> "Packing":
+        """Plan a batch by the lengths (B,) of its rows, laid out in rows of `num_steps` (T)."""
+        steps = torch.arange(num_steps, device=lengths.device)  # (T,)
         order = lengths.argsort(descending=True, stable=True)  # (B,)
         running = steps[:, None] < lengths[order]  # (T, B)
         step, rank = running.nonzero(as_tuple=True)  # (N,), (N,)

@@ -16,9 +16,16 @@ class Engine(Protocol):
     """Executes one layer of one direction over packed tokens (see `elmokit.model.packing`)."""
 
     def run_layer(
-        self, weights: LayerWeights, x: Tensor, batch_sizes: Sequence[int], h: Tensor, c: Tensor
+        self,
+        weights: LayerWeights,
+        x: Tensor,
+        batch_sizes: Sequence[int],
+        h: Tensor,
+        c: Tensor,
+        index: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """From packed inputs (N, P) and state (B, P), (B, H) to outputs (N, P) and the state after each row's end.
 
-        Rows of the state are in packed order, longest first; rows that take part in no step keep theirs.
+        Rows of the state are in packed order, longest first; rows that take part in no step keep theirs. With an
+        `index` (N,), x holds the vectors (K, P) of distinct tokens, and token k of the packed order is x[index[k]].
         """

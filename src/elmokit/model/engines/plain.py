@@ -12,9 +12,16 @@ class PlainEngine:
     """One step after the other, nothing rearranged."""
 
     def run_layer(
-        self, weights: LayerWeights, x: Tensor, batch_sizes: Sequence[int], h: Tensor, c: Tensor
+        self,
+        weights: LayerWeights,
+        x: Tensor,
+        batch_sizes: Sequence[int],
+        h: Tensor,
+        c: Tensor,
+        index: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Engine.run_layer`."""
+        x = x if index is None else x[index]  # (N, P)
         outputs = []
         for step, n in zip(torch.split(x, list(batch_sizes)), batch_sizes, strict=True):
             gates = step @ weights.input_weight + h[:n] @ weights.recurrent_weight + weights.bias  # (n, 4H)

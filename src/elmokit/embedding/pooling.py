@@ -1,0 +1,95 @@
+"""Which layers a user wants, and whether as one vector a token or one a text.
+
+Notation: L layers, T tokens, D = 2P width of a vector.
+"""
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import ConfigError
+
+Layers = str | int | Sequence[float]
+Pooling = Literal["mean", "max"]
+Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Weights of the layers, or all of them side by side, and how tokens become a text."""
+
+    num_layers: int
+    weights: tuple[float, ...] | None
+    """The share of each layer; None keeps all layers apart."""
+    pooling: Pooling | None
+
+    @property
+    def needed(self) -> tuple[int, ...]:
+        """The layers that must be computed, lowest first."""
+        if self.weights is None:
+            return tuple(range(self.num_layers))
+        return tuple(depth for depth, weight in enumerate(self.weights) if weight)
+
+    def shape(self, num_tokens: int, width: int) -> tuple[int, ...]:
+        """The shape of a text's array."""
+        leading = (self.num_layers,) if self.weights is None else ()
+        return (*leading, width) if self.pooling else (*leading, num_tokens, width)
+
+    def combine(self, layers: Sequence[Floats]) -> Floats:
+        """From the needed layers, each (T, D), to (L, T, D) if all are wanted, else (T, D)."""
+        if self.weights is None:
+            return np.stack(layers)
+        if len(layers) == 1 and self.weights[self.needed[0]] == 1:
+            return layers[0]
+        total = np.zeros_like(layers[0])
+        for depth, layer in zip(self.needed, layers, strict=True):
+            total += np.float32(self.weights[depth]) * layer
+        return total
+
+    def pool(self, vectors: Floats) -> Floats:
+        """Reduce the tokens of (…, T, D) to (…, D); no tokens give zeros."""
+        if self.pooling is None:
+            return vectors
+        if vectors.shape[-2] == 0:
+            return np.zeros_like(vectors, shape=(*vectors.shape[:-2], vectors.shape[-1]))
+        pooled: Floats = vectors.mean(-2) if self.pooling == "mean" else vectors.max(-2)
+        return pooled
+
+
+def parse_selection(layers: Layers, pooling: str | None, num_layers: int) -> Selection:
+    """Understand "all", "top", "average", a layer's number or a list of weights, and "mean", "max" or None."""
+    if pooling not in (None, "none", "mean", "max"):
+        raise ConfigError(f"pooling {pooling!r} is unknown: choose mean, max or none.")
+    reduction: Pooling | None = None if pooling in (None, "none") else pooling  # type: ignore[assignment]
+    return Selection(num_layers, _weights(layers, num_layers), reduction)
+
+
+def _weights(layers: Layers, num_layers: int) -> tuple[float, ...] | None:
+    if isinstance(layers, str):
+        if layers == "all":
+            return None
+        if layers == "average":
+            return (1 / num_layers,) * num_layers
+        if layers == "top":
+            return _one_hot(num_layers - 1, num_layers)
+        raise ConfigError(f"layers {layers!r} is unknown: choose all, top, average, a layer's number or weights.")
+    if isinstance(layers, Sequence | np.ndarray):
+        weights = tuple(float(weight) for weight in layers)
+        if len(weights) != num_layers or not np.isfinite(weights).all() or not any(weights):
+            raise ConfigError(
+                f"layers has {len(weights)} weights {weights}: give one finite number for each of the "
+                f"{num_layers} layers, not all zero."
+            )
+        return weights
+    number = operator.index(layers)
+    if isinstance(layers, bool) or not 0 <= number < num_layers:
+        raise ConfigError(f"there is no layer {layers}: this model has layers 0 to {num_layers - 1}.")
+    return _one_hot(number, num_layers)
+
+
+def _one_hot(place: int, length: int) -> tuple[float, ...]:
+    return tuple(float(index == place) for index in range(length))

@@ -1,0 +1,98 @@
+"""The fused cell in C: built on request by the machine's own compiler, used if it is there, never needed.
+
+The library lives in the cache directory under a name that depends on its source, the compiler's flags and the CPU, so a
+new elmokit or another machine never picks up a stale one. It is reached through ctypes, which lets other threads run
+meanwhile, and knows nothing of Python or torch.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+
+from torch import Tensor
+
+from elmokit.cache import cache_directory
+from elmokit.errors import ConfigError, ElmokitError
+
+_SOURCE = Path(__file__).with_name("cell.c")
+_FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
+
+
+class NativeCell:
+    """The loaded library."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._function = ctypes.CDLL(str(path)).elmokit_cell
+        self._function.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 5 + [ctypes.c_float]
+        self._function.restype = None
+
+    def __call__(
+        self, gates: Tensor, inputs: Tensor, rows: Tensor | None, c: Tensor, out: Tensor, clip: float | None
+    ) -> None:
+        """Finish a step: `c` (n, H) and `out` (n, H) from the recurrent part (n, 4H) and rows of inputs (…, 4H).
+
+        All tensors are contiguous float32 on the CPU, `rows` (n,) int64; `c` is updated, `out` overwritten.
+        """
+        self._function(
+            *c.shape,
+            gates.data_ptr(),
+            inputs.data_ptr(),
+            None if rows is None else rows.data_ptr(),
+            c.data_ptr(),
+            out.data_ptr(),
+            clip or 0.0,
+        )
+
+
+def library_path() -> Path:
+    """Where the library of this version and this machine lies, built or not."""
+    key = hashlib.sha256(_SOURCE.read_bytes())
+    key.update(" ".join((*_FLAGS, platform.machine(), _cpu_features())).encode())
+    return cache_directory() / "engine" / f"cell-{key.hexdigest()[:16]}.so"
+
+
+def _cpu_features() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+        return next(line for line in lines if line.startswith(("flags", "Features")))
+    except (OSError, StopIteration):
+        return platform.processor()
+
+
+@cache
+def find_native_cell() -> NativeCell | None:
+    """The fused cell, if it has been built for this machine and is not switched off (`ELMOKIT_NATIVE=0`)."""
+    path = library_path()
+    if os.environ.get("ELMOKIT_NATIVE") == "0" or not path.exists():
+        return None
+    try:
+        return NativeCell(path)
+    except (OSError, AttributeError):
+        return None
+
+
+def build_native_cell() -> Path:
+    """Compile the fused cell into the cache directory."""
+    found = (shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
+    compiler = next((path for path in found if path), None)
+    if compiler is None:
+        raise ConfigError("no C compiler was found ($CC, cc, gcc, clang): install one, or do without the fused cell.")
+    path = library_path()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        done = subprocess.run([compiler, *_FLAGS, str(_SOURCE), "-o", str(temporary)], capture_output=True, text=True)
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
+            raise ElmokitError(f"{compiler} could not build the fused cell ({reason}): go on without it.")
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+    find_native_cell.cache_clear()
+    return path

@@ -1,0 +1,69 @@
+"""Threads that each compute on one core, without touching the thread settings of the rest of the process.
+
+The two directions of a biLM never meet, nor do two batches, so whole directions run side by side. That scales
+better than splitting every matrix product, and a result never depends on the number of threads, because each product
+is always computed by one. `torch.set_num_threads` would change the setting for threads that the caller starts later;
+the calls below bind the calling thread alone.
+"""
+
+import ctypes
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def compute_on_one_core() -> None:
+    """Keep torch's products on the calling thread; where the libraries cannot be reached nothing changes."""
+    torch.get_num_threads()  # lets torch set this thread up first, or it would do so later and undo this
+    try:
+        libraries = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
+    except OSError:
+        return
+    for name in ("omp_set_num_threads", "MKL_Set_Num_Threads_Local"):
+        function = getattr(libraries, name, None)
+        if function is not None:
+            function(ctypes.c_int(1))
+
+
+class Workers:
+    """A pool of such threads."""
+
+    def __init__(self, num_threads: int) -> None:
+        self.num_threads = num_threads
+        self._pool = ThreadPoolExecutor(num_threads, "elmokit", initializer=compute_on_one_core)
+
+    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Results in the order of the items, which are taken only as fast as the results are."""
+        waiting: deque[Future[Result]] = deque()
+        try:
+            for item in items:
+                waiting.append(self._pool.submit(_without_gradients, function, item))
+                while len(waiting) > self.num_threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+    def close(self) -> None:
+        """End the threads."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _without_gradients(function: Callable[[Item], Result], item: Item) -> Result:
+    with torch.inference_mode():
+        return function(item)
