@@ -22,11 +22,10 @@ def blocks(page: Path, language: str) -> list[str]:
 
 PYTHON = [(page.name, block) for page in PAGES for block in blocks(page, "python")]
 COMMANDS = [
-    (page.name, line)
+    (page.name, [line for line in block.splitlines() if line.startswith("elmokit ")])
     for page in PAGES
-    for block in blocks(page, "(?:sh|console)")
-    for line in block.splitlines()
-    if line.startswith("elmokit ")
+    for block in blocks(page, "sh")
+    if "\nelmokit " in "\n" + block
 ]
 
 
@@ -66,10 +65,10 @@ def test_python_blocks_run(page: str, code: str, workplace: Path) -> None:
     check(run([sys.executable, "-c", code], workplace), code)
 
 
-@pytest.mark.parametrize(("page", "line"), COMMANDS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(COMMANDS)])
-def test_commands_run(page: str, line: str, workplace: Path) -> None:
-    words = shlex.split(line, comments=True)
-    check(run([sys.executable, "-m", *words], workplace), line)
+@pytest.mark.parametrize(("page", "lines"), COMMANDS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(COMMANDS)])
+def test_commands_run(page: str, lines: list[str], workplace: Path) -> None:
+    for line in lines:
+        check(run([sys.executable, "-m", *shlex.split(line, comments=True)], workplace), line)
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)

@@ -7,6 +7,7 @@ of a native model directory holds.
 import json
 import textwrap
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -149,18 +150,19 @@ class ElmoConfig(Config):
         return self
 
 
-def parse_config(values: Any, *, origin: str) -> ElmoConfig:
-    """Validate settings and name every fault by its field."""
+def parse_config(values: Any, *, origin: str, names: Mapping[str, str] | None = None) -> ElmoConfig:
+    """Validate settings and name every fault by its field, as `names` calls it in the file it came from."""
     try:
         return ElmoConfig.model_validate(values)
     except ValidationError as error:
-        faults = "; ".join(_fault(fault) for fault in error.errors())
+        faults = "; ".join(_fault(fault, names or {}) for fault in error.errors())
         faults = textwrap.shorten(faults, 300, placeholder=" …")  # one line, whatever the file said
         raise ConfigError(f"{origin} is not a valid model config: {faults}.") from None
 
 
-def _fault(fault: Any) -> str:
+def _fault(fault: Any, names: Mapping[str, str]) -> str:
     field = ".".join(str(part)[:40] for part in fault["loc"] if part not in ("characters", "tokens"))
+    field = names.get(field, field)
     reason = fault["msg"].removeprefix("Value error, ")
     given = "" if fault["type"] in ("missing", "value_error") else f" (given: {str(fault['input'])[:60]})"
     return f"{field + ': ' if field else ''}{reason[0].lower()}{reason[1:]}{given}"

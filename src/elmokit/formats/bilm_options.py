@@ -24,6 +24,11 @@ _CHARACTERS = {
     "max_characters_per_token": "max_characters",
 }
 _WRITTEN = {"n_tokens_vocab": "vocab_size", "share_embedding_softmax": "tied_softmax"}
+_NAMES = (
+    {f"lstm.{ours}": f"lstm.{theirs}" for theirs, ours in _LSTM.items()}
+    | {f"input.{ours}": f"char_cnn.{theirs}" for theirs, ours in _CHARACTERS.items()}
+    | {"input.char_dim": "char_cnn.embedding.dim", "vocab_size": "n_tokens_vocab"}
+)
 _KNOWN = {
     "": {
         *("lstm", "char_cnn", "bidirectional", "dropout", "all_clip_norm_val", "n_epochs", "n_train_tokens"),
@@ -84,7 +89,7 @@ def options_to_config(
     }
     if rest := _leftover(options, written={key for key in _WRITTEN if values[_WRITTEN[key]]}):
         values["foreign"] = {"options": rest}
-    return parse_config(values, origin=origin)
+    return parse_config(values, origin=origin, names=_NAMES)
 
 
 def _character_input(section: dict[str, Any], file: Hdf5Reader, origin: str) -> dict[str, Any]:

@@ -50,11 +50,6 @@ class Hdf5Reader:
     def __contains__(self, key: str) -> bool:
         return self._find(key) is not None
 
-    def shape(self, key: str) -> tuple[int, ...] | None:
-        """The shape of a dataset, or None if there is none of that name."""
-        found = self._find(key)
-        return tuple(found.shape) if isinstance(found, h5py.Dataset) else None
-
     def read(self, key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
         """The dataset as float32, if it is one of numbers in this very shape."""
         dataset = self._find(key)

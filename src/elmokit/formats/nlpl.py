@@ -9,14 +9,14 @@ from elmokit.formats._atomic import atomic_path
 from elmokit.formats.parts import ModelParts
 from elmokit.model.bilm import BiLM
 
-OPTIONS, WEIGHTS, VOCABULARIES = "options.json", "model.hdf5", ("vocab.txt.gz", "vocab.txt")
+OPTIONS, WEIGHTS, META, VOCABULARIES = "options.json", "model.hdf5", "meta.json", ("vocab.txt.gz", "vocab.txt")
 
 
 def read(directory: Path) -> ModelParts:
     """Read a model from a directory, or from what was unpacked of a zip."""
     vocabulary = next((directory / name for name in VOCABULARIES if (directory / name).exists()), None)
     parts = bilm_hdf5.read(directory / OPTIONS, directory / WEIGHTS, vocabulary)
-    return parts.with_languages(_languages(directory / "meta.json"))
+    return parts.with_languages(_languages(directory / META))
 
 
 def _languages(meta_path: Path) -> tuple[str, ...]:
@@ -31,6 +31,9 @@ def _languages(meta_path: Path) -> tuple[str, ...]:
 def write(bilm: BiLM, path: Path, scratch: Path) -> None:
     """Write a zip; `scratch` is an empty directory for the files that go into it."""
     bilm_hdf5.write(bilm, scratch, weights=WEIGHTS)
+    if bilm.config.languages:
+        meta = {"corpus": [{"language": language} for language in bilm.config.languages]}
+        (scratch / META).write_text(json.dumps(meta), encoding="utf-8")
     with atomic_path(path) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(scratch.iterdir()):
             archive.write(file, file.name)

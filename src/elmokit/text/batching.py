@@ -25,4 +25,6 @@ def sentences_to_char_ids(sentences: Sequence[Sequence[str]], indexer: Indexer) 
                 f"sentence {number} is the str {sentence[:40]!r}: a sentence is a list of tokens here; "
                 "split it with elmokit.tokenize first."
             )
+        if (wrong := next((token for token in sentence if not isinstance(token, str)), None)) is not None:
+            raise InputError(f"sentence {number} has the token {wrong!r}: tokens are str, not {type(wrong).__name__}.")
     return pad_sentences([indexer.to_char_ids(sentence) for sentence in sentences], indexer.width)

@@ -1,8 +1,8 @@
 /* The elementwise half of an LSTM step, in one pass over memory: the equations of elmokit/model/cell.py.
 
    Gates are packed i, f, o, j. `gates` holds what the recurrent matrix gave; the part of the input is added here,
-   row by row, from `inputs` at the row that `rows` names (or at the row's own place if `rows` is null). `c` is
-   updated in place, `out` receives o * tanh(c). `clip` <= 0 means no clip. */
+   row by row, from `inputs` at the row that `rows` names (or at the row's own place if `rows` is null), and so is the
+   bias. `c` is updated in place, `out` receives o * tanh(c). `clip` <= 0 means no clip. */
 
 #include <stdint.h>
 #include <string.h>
@@ -31,7 +31,8 @@ static inline float exp_minus(float x) {
 }
 
 void elmokit_cell(int64_t n, int64_t width, const float *restrict gates, const float *restrict inputs,
-                  const int64_t *restrict rows, float *restrict c, float *restrict out, float clip) {
+                  const int64_t *restrict rows, const float *restrict bias, float *restrict c, float *restrict out,
+                  float clip) {
     float limit = clip > 0.0f ? clip : 3.4e38f;
     for (int64_t row = 0; row < n; ++row) {
         const float *restrict g = gates + row * 4 * width;
@@ -41,10 +42,10 @@ void elmokit_cell(int64_t n, int64_t width, const float *restrict gates, const f
 #pragma GCC ivdep
         for (int64_t k = 0; k < width; ++k) {
             /* sigmoid(a) = 1 / (1 + e^-a), tanh(a) = (1 - e^-2a) / (1 + e^-2a) */
-            float i = 1.0f + exp_minus(g[k] + x[k]);
-            float f = 1.0f + exp_minus(g[k + width] + x[k + width]);
-            float o = 1.0f + exp_minus(g[k + 2 * width] + x[k + 2 * width]);
-            float j = exp_minus(2.0f * (g[k + 3 * width] + x[k + 3 * width]));
+            float i = 1.0f + exp_minus(g[k] + x[k] + bias[k]);
+            float f = 1.0f + exp_minus(g[k + width] + x[k + width] + bias[k + width]);
+            float o = 1.0f + exp_minus(g[k + 2 * width] + x[k + 2 * width] + bias[k + 2 * width]);
+            float j = exp_minus(2.0f * (g[k + 3 * width] + x[k + 3 * width] + bias[k + 3 * width]));
             float ij = i * (1.0f + j);
             float value = (memory[k] * ij + (1.0f - j) * f) / (f * ij);
             value = value > limit ? limit : (value < -limit ? -limit : value);

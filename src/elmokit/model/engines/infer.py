@@ -6,6 +6,7 @@ of a step is one fused pass if the native cell has been built, a few in-place op
 no gradients. A call runs on the calling thread; directions and batches are spread over threads by `workers`.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -14,8 +15,10 @@ from torch import Tensor
 from elmokit.model.cell import LayerWeights
 from elmokit.model.engines.native import NativeCell, find_native_cell
 
-_CHUNK_BYTES = 32 * 2**20
-"""Memory for the inputs' part of the gates of one layer."""
+_CHUNK_BYTES = 16 * 2**20
+"""Memory for the inputs' part of the gates, a few steps at a time."""
+_TABLE_BYTES = 128 * 2**20
+"""Memory for the same of all distinct tokens of a batch."""
 
 
 class InferEngine:
@@ -23,6 +26,7 @@ class InferEngine:
 
     def __init__(self, native: NativeCell | None = None) -> None:
         self.native = native
+        self._scratch = threading.local()
 
     def run_layer(
         self,
@@ -38,8 +42,8 @@ class InferEngine:
         rows = max(batch_sizes, default=0)
         y = x.new_empty(num_tokens, h.shape[1])  # (N, P)
         h, c = h.clone(), c.clone()
-        gates = x.new_empty(rows, 4 * cell_dim)
-        memory = x.new_empty(rows, cell_dim)
+        gates = self._borrow("gates", rows, 4 * cell_dim)
+        memory = self._borrow("memory", rows, cell_dim)
         start, current = 0, h
         for n, inputs, places in self._input_parts(weights, x, batch_sizes, index):
             step, cell, out = y[start : start + n], c[:n], memory[:n]  # (n, P), (n, H), (n, H)
@@ -67,7 +71,7 @@ class InferEngine:
         """One time step: c (n, H) is updated, out (n, H) receives the unprojected output."""
         if self.native is not None:
             torch.mm(h, weights.recurrent_weight, out=gates)
-            self.native(gates, inputs, places, c, out, weights.cell_clip)
+            self.native(gates, inputs, places, weights.bias, c, out, weights.cell_clip)
             return
         if places is None:
             gates = inputs  # (n, 4H), used up in place
@@ -85,11 +89,11 @@ class InferEngine:
         self, weights: LayerWeights, x: Tensor, batch_sizes: Sequence[int], index: Tensor | None
     ) -> Iterator[tuple[int, Tensor, Tensor | None]]:
         """For each step its size, the input's part of the gates, and the rows of it that are meant (None: its own)."""
-        num_tokens, limit = sum(batch_sizes), max(1, _CHUNK_BYTES // (4 * weights.bias.numel()))
+        num_tokens, row_bytes = sum(batch_sizes), 4 * weights.bias.numel()
         if index is not None:
             types, places = torch.unique(index, return_inverse=True)  # (K,), (N,)
-            if len(types) < 0.8 * num_tokens and len(types) <= 2 * limit:
-                inputs = torch.addmm(weights.bias, x[types], weights.input_weight)  # (K, 4H)
+            if len(types) < 0.8 * num_tokens and len(types) * row_bytes <= _TABLE_BYTES:
+                inputs = self._multiply(weights, x[types])  # (K, 4H)
                 for n, part in zip(batch_sizes, torch.split(places, list(batch_sizes)), strict=True):
                     yield n, inputs, part
                 return
@@ -97,10 +101,25 @@ class InferEngine:
         start, first, ready, inputs = 0, 0, 0, x
         for position, n in enumerate(batch_sizes):
             if start == ready:
-                first, ready = start, start + _whole_steps(batch_sizes[position:], limit)
-                inputs = torch.addmm(weights.bias, x[first:ready], weights.input_weight)  # (chunk, 4H)
+                first, ready = start, start + _whole_steps(batch_sizes[position:], _CHUNK_BYTES // row_bytes)
+                inputs = self._multiply(weights, x[first:ready])  # (chunk, 4H)
             yield n, inputs[start - first : start - first + n], None
             start += n
+
+    def _multiply(self, weights: LayerWeights, x: Tensor) -> Tensor:
+        """The input's part of the gates, with the bias unless the native cell adds it."""
+        out = self._borrow("inputs", len(x), weights.bias.numel())
+        if self.native is not None:
+            return torch.mm(x, weights.input_weight, out=out)
+        return torch.addmm(weights.bias, x, weights.input_weight, out=out)
+
+    def _borrow(self, name: str, rows: int, columns: int) -> Tensor:
+        """Memory of this thread to write (rows, columns) into: fresh pages cost more than the products they receive."""
+        flat: Tensor | None = getattr(self._scratch, name, None)
+        if flat is None or flat.numel() < rows * columns:
+            flat = torch.empty(rows * columns)
+            setattr(self._scratch, name, flat)
+        return flat[: rows * columns].view(rows, columns)
 
 
 def _whole_steps(batch_sizes: Sequence[int], limit: int) -> int:

@@ -29,11 +29,18 @@ class NativeCell:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._function = ctypes.CDLL(str(path)).elmokit_cell
-        self._function.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 5 + [ctypes.c_float]
+        self._function.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 6 + [ctypes.c_float]
         self._function.restype = None
 
     def __call__(
-        self, gates: Tensor, inputs: Tensor, rows: Tensor | None, c: Tensor, out: Tensor, clip: float | None
+        self,
+        gates: Tensor,
+        inputs: Tensor,
+        rows: Tensor | None,
+        bias: Tensor,
+        c: Tensor,
+        out: Tensor,
+        clip: float | None,
     ) -> None:
         """Finish a step: `c` (n, H) and `out` (n, H) from the recurrent part (n, 4H) and rows of inputs (…, 4H).
 
@@ -44,6 +51,7 @@ class NativeCell:
             gates.data_ptr(),
             inputs.data_ptr(),
             None if rows is None else rows.data_ptr(),
+            bias.data_ptr(),
             c.data_ptr(),
             out.data_ptr(),
             clip or 0.0,

@@ -1,0 +1,200 @@
+"""Embedding speed against AllenNLP 2.10.1's own modules, interleaved, and against the machine's own limits.
+
+    python bench/embed.py --size small                      throughput: sorted AllenNLP = 1
+    python bench/embed.py --size full --json results/…      the same, written down
+    python bench/embed.py --size small --latency            one sentence of 20 tokens
+    python bench/embed.py --linear                          tokens/s by corpus and sentence length
+
+Both run the same random weights of official size on the same English sentences (tests/fixtures/prose.txt). AllenNLP's
+sentences are sorted by length and batched by 32, its best case. "warm" has seen the words before, "cold" has not.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+
+import elmokit
+from elmokit.config import CharacterInput, LstmStack
+from elmokit.embedding.embedder import Embedder
+from elmokit.model.engines.infer import InferEngine
+from elmokit.model.engines.native import find_native_cell
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.machine import bandwidth, gemm_rate, interleave, provenance  # noqa: E402
+from tests.parity.allennlp_peer import load_peer, quiet  # noqa: E402
+
+FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
+SIZES = {"small": (1, 1024, 128), "medium": (1, 2048, 256), "full": (2, 4096, 512)}
+WORDS = {"small": 12000, "medium": 8000, "full": 6000}
+
+
+def build(size: str) -> elmokit.BiLM:
+    num_highway, cell_dim, projection_dim = SIZES[size]
+    shape = CharacterInput(filters=FILTERS, num_highway=num_highway)
+    stack = LstmStack(cell_dim=cell_dim, projection_dim=projection_dim)
+    return elmokit.BiLM(elmokit.ElmoConfig(input=shape, lstm=stack), seed=1).eval().requires_grad_(False)
+
+
+def read_sentences(num_words: int) -> list[list[str]]:
+    text = (ROOT / "tests/fixtures/prose.txt").read_text(encoding="utf-8")
+    sentences: list[list[str]] = []
+    for sentence in elmokit.tokenize(text):
+        if sum(map(len, sentences)) + len(sentence) > num_words:
+            break
+        sentences.append([token.text for token in sentence])
+    return sentences
+
+
+def build_peer(bilm: elmokit.BiLM) -> torch.nn.Module:
+    with tempfile.TemporaryDirectory() as folder, quiet():
+        elmokit.save(bilm, Path(folder, "m"), format="bilm")
+        return load_peer()._ElmoBiLm(f"{folder}/m/options.json", f"{folder}/m/weights.hdf5").eval()
+
+
+def run_peer(peer: torch.nn.Module, sentences: list[list[str]], batch_size: int = 32) -> None:
+    ordered = sorted(sentences, key=len)
+    with quiet(), torch.no_grad():
+        for start in range(0, len(ordered), batch_size):
+            peer(elmokit.batch_to_ids(ordered[start : start + batch_size]))
+
+
+def lstm_flops(bilm: elmokit.BiLM) -> int:
+    """Operations of all LSTM products for one position."""
+    stack = bilm.config.lstm
+    return 2 * stack.num_layers * 2 * (2 * stack.output_dim * 4 * stack.cell_dim + stack.cell_dim * stack.output_dim)
+
+
+def embedders(bilm: elmokit.BiLM, threads: int, int8: bool) -> dict[str, Embedder]:
+    found = {"pure": Embedder(bilm, threads=threads)}
+    found["pure"].runner.engine = InferEngine(None)
+    if find_native_cell() is not None:
+        found["native"] = Embedder(bilm, threads=threads)
+    if int8:
+        found["int8"] = Embedder(bilm, threads=threads, int8=True)
+    return found
+
+
+def throughput(arguments: argparse.Namespace) -> dict[str, object]:
+    bilm, peer = build(arguments.size), None
+    sentences = read_sentences(arguments.words or WORDS[arguments.size])
+    num_words = sum(map(len, sentences))
+    peer = build_peer(bilm)
+    fast = embedders(bilm, arguments.threads, arguments.int8)
+
+    def cold(embedder: Embedder) -> None:
+        engine = embedder.runner.engine
+        fresh = Embedder(bilm, threads=arguments.threads)
+        fresh.runner.engine = engine
+        fresh.embed(sentences)
+        fresh.runner.workers.close()
+
+    candidates = {"allennlp": lambda: run_peer(peer, sentences)}
+    for name, embedder in fast.items():
+        embedder.embed(sentences)
+        candidates[f"{name} warm"] = lambda embedder=embedder: embedder.embed(sentences)
+        candidates[f"{name} cold"] = lambda embedder=embedder: cold(embedder)
+    torch.set_num_threads(arguments.threads)
+    timings = interleave(candidates, arguments.rounds)
+    rate = gemm_rate(arguments.threads)
+    limit = rate / lstm_flops(bilm)
+    base = timings["allennlp"].median
+    rows = {}
+    positions = num_words + 2 * len(sentences)
+    for name, timing in timings.items():
+        rows[name] = {
+            "ratio": round(base / timing.median, 2),
+            "words_per_second": round(num_words / timing.median),
+            "of_gemm_roofline": round(positions / timing.median / limit, 3),
+            "disturbed_rounds": timing.disturbed,
+        }
+        print(f"{name:14}", *(f"{key} {value:<8}" for key, value in rows[name].items()))
+    print(
+        f"GEMM {rate / 1e9:.0f} GFLOP/s on {arguments.threads} threads; {len(sentences)} sentences, {num_words} words"
+    )
+    return {"size": arguments.size, "threads": arguments.threads, "rounds": arguments.rounds, "words": num_words,
+            "gemm_gflops": round(rate / 1e9), "rows": rows}  # fmt: skip
+
+
+def latency(arguments: argparse.Namespace) -> dict[str, object]:
+    bilm = build(arguments.size)
+    peer = build_peer(bilm)
+    sentence = next(s[:20] for s in read_sentences(3000) if len(s) >= 20)
+    fast = embedders(bilm, arguments.threads, arguments.int8)
+    candidates = {"allennlp": lambda: run_peer(peer, [sentence])}
+    for name, embedder in fast.items():
+        candidates[name] = lambda embedder=embedder: embedder.embed([sentence])
+    torch.set_num_threads(arguments.threads)
+    timings = interleave(candidates, arguments.rounds * 6)
+    base = timings["allennlp"].median
+    rows = {}
+    stack = bilm.config.lstm
+    streamed = (
+        4 * 22 * 2 * stack.num_layers * (stack.output_dim * 4 * stack.cell_dim + stack.cell_dim * stack.output_dim)
+    )
+    for name, timing in timings.items():
+        rows[name] = {"ratio": round(timing.median / base, 3), "milliseconds": round(1e3 * timing.median, 2)}
+        print(f"{name:10}", rows[name])
+    speed = bandwidth()
+    print(f"recurrent weights streamed: {streamed / 1e6:.0f} MB a sentence, one core reads {speed / 1e9:.1f} GB/s")
+    return {"size": arguments.size, "threads": arguments.threads, "rows": rows,
+            "streamed_megabytes": round(streamed / 1e6), "one_core_gb_per_second": round(speed / 1e9, 1)}  # fmt: skip
+
+
+def linear(arguments: argparse.Namespace) -> dict[str, object]:
+    """Tokens a second on 1k and on 100k sentences, and on sentences of 20 and of 200 tokens, in one run."""
+    embedder = Embedder(build(arguments.size), threads=arguments.threads)
+    words = [word for sentence in read_sentences(12000) for word in sentence]
+
+    def stream(count: int, length: int):
+        for number in range(count):
+            start = number * 7 % (len(words) - length)
+            yield [f"{words[start]}{number % 9973}", *words[start + 1 : start + length]]
+
+    def consume(count: int, length: int) -> None:
+        for _ in embedder.embed_stream(stream(count, length), layers="top", pooling="mean"):
+            pass
+
+    consume(1000, 20)
+    timings = interleave(
+        {
+            "1k": lambda: consume(1000, 20),
+            "100k": lambda: consume(100_000, 20),
+            "200 tokens": lambda: consume(200, 200),
+        },
+        arguments.rounds if arguments.rounds < 3 else 2,
+    )
+    speeds = {
+        "1k": 20_000 / timings["1k"].median,
+        "100k": 2_000_000 / timings["100k"].median,
+        "200 tokens": 40_000 / timings["200 tokens"].median,
+    }
+    rows = {name: round(speed / speeds["1k"], 3) for name, speed in speeds.items()}
+    print(rows)
+    return {"size": arguments.size, "threads": arguments.threads, "tokens_per_second_relative_to_1k": rows}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--size", choices=SIZES, default="small")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--words", type=int)
+    parser.add_argument("--int8", action="store_true")
+    parser.add_argument("--latency", action="store_true")
+    parser.add_argument("--linear", action="store_true")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    measure = latency if arguments.latency else linear if arguments.linear else throughput
+    result = provenance("python " + " ".join(["bench/embed.py", *sys.argv[1:]])) | measure(arguments)
+    if arguments.json:
+        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

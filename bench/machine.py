@@ -1,0 +1,105 @@
+"""Measuring on a machine that others use too: interleaved rounds, and what the rest of the machine did meanwhile."""
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import torch
+
+import elmokit
+
+
+@dataclass
+class Timing:
+    """Seconds of each round, and the share of all cores that other processes used during it."""
+
+    seconds: list[float] = field(default_factory=list)
+    others: list[float] = field(default_factory=list)
+
+    def quiet(self, limit: float = 0.08) -> list[float]:
+        """The rounds that were not disturbed; all of them if every one was."""
+        return [s for s, o in zip(self.seconds, self.others, strict=True) if o <= limit] or self.seconds
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.quiet())
+
+    @property
+    def disturbed(self) -> int:
+        return len(self.seconds) - len(self.quiet())
+
+
+def interleave(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
+    """Run the candidates in turn, several rounds."""
+    timings = {name: Timing() for name in candidates}
+    for _ in range(rounds):
+        for name, run in candidates.items():
+            busy, own, start = _busy_cpu(), _own_cpu(), time.perf_counter()
+            run()
+            seconds = time.perf_counter() - start
+            others = (_busy_cpu() - busy) - (_own_cpu() - own)
+            timings[name].seconds.append(seconds)
+            timings[name].others.append(max(0.0, others) / (seconds * (os.cpu_count() or 1)))
+    return timings
+
+
+def _busy_cpu() -> float:
+    fields = [int(value) for value in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
+    idle = fields[3] + fields[4]
+    return (sum(fields) - idle) / os.sysconf("SC_CLK_TCK")
+
+
+def _own_cpu() -> float:
+    times = os.times()
+    return times.user + times.system + times.children_user + times.children_system
+
+
+def gemm_rate(threads: int, size: int = 1536) -> float:
+    """Floating-point operations a second of a large float32 matrix product: what torch gets out of these cores."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    a, b = torch.randn(size, size), torch.randn(size, size)
+    best = float("inf")
+    for _ in range(8):
+        start = time.perf_counter()
+        torch.mm(a, b)
+        best = min(best, time.perf_counter() - start)
+    torch.set_num_threads(before)
+    return 2 * size**3 / best
+
+
+def bandwidth(size: int = 2**28) -> float:
+    """Bytes a second that one core reads from memory."""
+    data = torch.zeros(size // 4)
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    best = float("inf")
+    for _ in range(5):
+        start = time.perf_counter()
+        data.sum()
+        best = min(best, time.perf_counter() - start)
+    torch.set_num_threads(before)
+    return size / best
+
+
+def provenance(command: str) -> dict[str, object]:
+    """What a result needs so that somebody else can judge it."""
+    root = Path(__file__).parents[1]
+    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
+    names = {
+        line.partition(":")[2].strip()
+        for line in Path("/proc/cpuinfo").read_text().splitlines()
+        if "model name" in line
+    }
+    return {
+        "command": command,
+        "commit": commit.stdout.strip(),
+        "elmokit": elmokit.__version__,
+        "torch": torch.__version__,
+        "cpu": f"{os.cpu_count()} × {', '.join(sorted(names))}, {torch.backends.cpu.get_cpu_capability()}",
+        "date": time.strftime("%Y-%m-%d"),
+    }

@@ -1,0 +1,83 @@
+"""Tiny seeded biLMs of several kinds, and a guard against the network."""
+
+import copy
+import socket
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput
+from elmokit.model.bilm import BiLM
+from elmokit.text.vocabulary import SPECIALS, Vocabulary
+
+WORDS = Vocabulary([*SPECIALS, "the", "play", "was", "naïve", "模型", ".", ""])
+SENTENCES = [["The", "play", "was", "naïve", "."], [], ["模型"], ["the", "<UNK>"]]
+
+_BYTES = CharacterInput(char_dim=4, filters=((1, 4), (2, 5), (3, 3)), num_highway=2, max_characters=12)
+_STACK = LstmStack(num_layers=2, cell_dim=8, projection_dim=6)
+CONFIGS = {
+    "characters": ElmoConfig(input=_BYTES, lstm=_STACK),
+    "softmax": ElmoConfig(input=_BYTES, lstm=_STACK, vocab_size=len(WORDS), softmax=True),
+    "tokens": ElmoConfig(input=TokenInput(), lstm=_STACK, vocab_size=len(WORDS)),
+    "tied": ElmoConfig(input=TokenInput(), lstm=_STACK, vocab_size=len(WORDS), softmax=True, tied_softmax=True),
+    "untied": ElmoConfig(input=TokenInput(), lstm=_STACK, vocab_size=len(WORDS), softmax=True),
+    "bare": ElmoConfig(
+        input=CharacterInput(char_dim=3, filters=((1, 4), (2, 3)), activation="tanh", projected=False),
+        lstm=LstmStack(cell_dim=7, projection_dim=None, cell_clip=None, projection_clip=None, skip_connections=False),
+    ),
+    "one-layer": ElmoConfig(input=_BYTES, lstm=LstmStack(num_layers=1, cell_dim=8, projection_dim=6, cell_clip=0.5)),
+}
+KINDS = tuple(CONFIGS)
+
+
+def build_tiny(kind: str) -> BiLM:
+    """A model in which no tensor is constant, so that no two of them can be taken for each other."""
+    config = CONFIGS[kind]
+    bilm = BiLM(config, vocabulary=WORDS if config.vocab_size else None, seed=KINDS.index(kind))
+    generator = torch.Generator().manual_seed(KINDS.index(kind))
+    with torch.no_grad():
+        for parameter in bilm.parameters():
+            parameter.copy_(torch.randn(parameter.shape, generator=generator) / 2)
+    return bilm.eval()
+
+
+@pytest.fixture(scope="session")
+def _tiny_models() -> dict[str, BiLM]:
+    return {kind: build_tiny(kind) for kind in KINDS}
+
+
+@pytest.fixture
+def tiny(_tiny_models: dict[str, BiLM]) -> Callable[[str], BiLM]:
+    """Give a model of a kind, one's own to change."""
+    return lambda kind: copy.deepcopy(_tiny_models[kind])
+
+
+@pytest.fixture
+def bilm(tiny: Callable[[str], BiLM]) -> BiLM:
+    """A character model with skip connections, softmax and vocabulary, one's own to change."""
+    return tiny("softmax")
+
+
+@pytest.fixture
+def tiny_bilm() -> BiLM:
+    """The same with 50 characters a token, as `batch_to_ids` gives and the documents speak of."""
+    characters = _BYTES.model_copy(update={"max_characters": 50})
+    return BiLM(CONFIGS["softmax"].model_copy(update={"input": characters}), vocabulary=WORDS, seed=1).eval()
+
+
+@pytest.fixture(autouse=True)
+def _loopback_only(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a test that opens a connection beyond this machine, however its code handles errors."""
+    if request.node.get_closest_marker("network"):
+        return
+    for name in ("connect", "connect_ex"):
+        original = getattr(socket.socket, name)
+
+        def guarded(self: socket.socket, address: Any, original: Callable[..., Any] = original) -> Any:
+            if self.family != getattr(socket, "AF_UNIX", None) and address[0] not in ("127.0.0.1", "::1", "localhost"):
+                pytest.fail(f"a test tried to connect to {address!r}: only loopback is allowed")
+            return original(self, address)
+
+        monkeypatch.setattr(socket.socket, name, guarded)
