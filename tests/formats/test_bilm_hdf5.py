@@ -65,15 +65,14 @@ def write_by_hand(directory: Path, bilm: BiLM, *, one_layer: bool = False, **opt
     with h5py.File(directory / "weights.hdf5", "w") as file:
         file["char_embed"] = state["encoder.char_table"]
         for index in range(len(characters.filters)):
-            weight = state[f"encoder.convolutions.{index}.weight"]  # (num, dim, width)
-            file[f"CNN/W_cnn_{index}"] = np.einsum("ndw->wdn", weight)[None]
+            file[f"CNN/W_cnn_{index}"] = state[f"encoder.convolutions.{index}.weight"][None]
             file[f"CNN/b_cnn_{index}"] = state[f"encoder.convolutions.{index}.bias"]
         for depth in range(characters.num_highway):
             for part in ("carry", "transform"):
-                file[f"CNN_high_{depth}/W_{part}"] = state[f"encoder.highways.{depth}.{part}.weight"].T
+                file[f"CNN_high_{depth}/W_{part}"] = state[f"encoder.highways.{depth}.{part}.weight"]
                 file[f"CNN_high_{depth}/b_{part}"] = state[f"encoder.highways.{depth}.{part}.bias"]
         if characters.projected:
-            file["CNN_proj/W_proj"] = state["encoder.projection.weight"].T
+            file["CNN_proj/W_proj"] = state["encoder.projection.weight"]
             file["CNN_proj/b_proj"] = state["encoder.projection.bias"]
         for number, direction in enumerate(("forward", "backward")):
             for depth in range(lstm.num_layers):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.formats.loopback import COMMIT, WITHOUT_PACKAGE, Fault, LoopbackServer, Resource, serve
 
 from elmokit.errors import DownloadError
 from elmokit.formats.remote import looks_like_hub_id, parse_hub_id
+from tests.formats.loopback import COMMIT, WITHOUT_PACKAGE, Fault, LoopbackServer, Resource, serve
 
 REPO = "somebody/elmo-tiny"
 FILES = {

@@ -9,6 +9,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
+
+from elmokit.errors import DownloadError
+from elmokit.formats import remote
+from elmokit.formats.published import PublishedModel, RemoteFile
+from elmokit.formats.remote import cache_directory, fetch_published
 from tests.formats.loopback import (
     OPTIONS,
     WEIGHTS,
@@ -23,11 +28,6 @@ from tests.formats.loopback import (
     sum_of,
     zipped,
 )
-
-from elmokit.errors import DownloadError
-from elmokit.formats import remote
-from elmokit.formats.published import PublishedModel, RemoteFile
-from elmokit.formats.remote import cache_directory, fetch_published
 
 
 def pair(server: LoopbackServer) -> PublishedModel:

@@ -11,6 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from elmokit.errors import DownloadError
+from elmokit.formats import _transfer, remote
+from elmokit.formats.published import PublishedModel, RemoteFile
+from elmokit.formats.remote import cache_directory, fetch_published
 from tests.formats.loopback import (
     WEIGHTS,
     ZIP,
@@ -25,11 +30,6 @@ from tests.formats.loopback import (
     sum_of,
     zipped,
 )
-
-from elmokit.errors import DownloadError
-from elmokit.formats import _transfer, remote
-from elmokit.formats.published import PublishedModel, RemoteFile
-from elmokit.formats.remote import cache_directory, fetch_published
 
 
 @pytest.fixture(autouse=True)

@@ -302,14 +302,17 @@ def translated_gradients(peer_bilm, num_filters, num_highway, num_layers):
     table = theirs["_token_embedder._char_embedding_weights"]
     assert not table[0].any()
     ours = {"encoder.char_table": table[1:]}
+    for name, tensor in theirs.items():
+        if name.startswith("_token_embedder") and tensor.dim() == 3:
+            theirs[name] = tensor.permute(2, 1, 0)  # our kernels stand the other way round
     for part in ("weight", "bias"):
         for i in range(num_filters):
             ours[f"encoder.convolutions.{i}.{part}"] = theirs[f"_token_embedder.char_conv_{i}.{part}"]
         for k in range(num_highway):
             transform, minus_carry = theirs[f"_token_embedder._highways._layers.{k}.{part}"].chunk(2)
-            ours[f"encoder.highways.{k}.transform.{part}"] = transform
-            ours[f"encoder.highways.{k}.carry.{part}"] = -minus_carry
-        ours[f"encoder.projection.{part}"] = theirs[f"_token_embedder._projection.{part}"]
+            ours[f"encoder.highways.{k}.transform.{part}"] = transform.t()
+            ours[f"encoder.highways.{k}.carry.{part}"] = -minus_carry.t()
+        ours[f"encoder.projection.{part}"] = theirs[f"_token_embedder._projection.{part}"].t()
     for direction in reference.DIRECTIONS:
         for layer in range(num_layers):
             name, their_name = f"{direction}_lstm.layers.{layer}", f"_elmo_lstm.{direction}_layer_{layer}"

@@ -1,7 +1,7 @@
 """AllenNLP's names for the tensors of a biLM, which ELMoForManyLangs took over.
 
-Matrices are transposed, gates are packed i, f, j, o with the forget bias inside, and a highway is one matrix
-[transform; −carry].
+Matrices and kernels have their axes in reverse order, gates are packed i, f, j, o with the forget bias inside, and a
+highway is one matrix [transform; −carry].
 """
 
 from collections.abc import Mapping
@@ -32,8 +32,8 @@ def read_lstms(tensors: Mapping[str, Tensor], *, forget_bias: float) -> dict[str
             for source, target in _CELL:
                 i, f, j, o = take(tensors, f"{theirs}.{source}").chunk(4)
                 f = f - forget_bias if target == "bias" and forget_bias else f
-                ours[f"{name}.{target}"] = torch.cat([i, f, o, j]).t().contiguous()
-            ours[f"{name}.projection_weight"] = take(tensors, f"{theirs}.state_projection.weight").t().contiguous()
+                ours[f"{name}.{target}"] = _turned(torch.cat([i, f, o, j]))
+            ours[f"{name}.projection_weight"] = _turned(take(tensors, f"{theirs}.state_projection.weight"))
     return ours
 
 
@@ -44,11 +44,11 @@ def write_lstms(ours: Mapping[str, Tensor], *, num_layers: int, forget_bias: flo
         for depth in range(num_layers):
             theirs, name = f"{direction}_layer_{depth}", f"{direction}_lstm.layers.{depth}"
             for target, source in _CELL:
-                i, f, o, j = ours[f"{name}.{source}"].t().chunk(4)
+                i, f, o, j = _turned(ours[f"{name}.{source}"]).chunk(4)
                 f = f + forget_bias if source == "bias" else f
                 tensors[f"{theirs}.{target}"] = torch.cat([i, f, j, o])
             if f"{name}.projection_weight" in ours:
-                tensors[f"{theirs}.state_projection.weight"] = ours[f"{name}.projection_weight"].t().contiguous()
+                tensors[f"{theirs}.state_projection.weight"] = _turned(ours[f"{name}.projection_weight"])
     return tensors
 
 
@@ -59,13 +59,13 @@ def read_characters(
     ours: dict[str, Tensor] = {}
     for part in ("weight", "bias"):
         for index, _ in enumerate(numbered(tensors, f"{convolution}.weight")):
-            ours[f"encoder.convolutions.{index}.{part}"] = take(tensors, f"{convolution.format(index)}.{part}")
+            ours[f"encoder.convolutions.{index}.{part}"] = _turned(take(tensors, f"{convolution.format(index)}.{part}"))
         for depth, _ in enumerate(numbered(tensors, f"{highway}.weight")):
             transform, carry = take(tensors, f"{highway.format(depth)}.{part}").chunk(2)
-            ours[f"encoder.highways.{depth}.transform.{part}"] = transform.contiguous()
-            ours[f"encoder.highways.{depth}.carry.{part}"] = -carry
+            ours[f"encoder.highways.{depth}.transform.{part}"] = _turned(transform)
+            ours[f"encoder.highways.{depth}.carry.{part}"] = -_turned(carry)
         if f"{projection}.{part}" in tensors:
-            ours[f"encoder.projection.{part}"] = tensors[f"{projection}.{part}"]
+            ours[f"encoder.projection.{part}"] = _turned(tensors[f"{projection}.{part}"])
     return ours
 
 
@@ -76,13 +76,18 @@ def write_characters(
     tensors: dict[str, Tensor] = {}
     for part in ("weight", "bias"):
         for index, tensor in enumerate(numbered(ours, f"encoder.convolutions.{{}}.{part}")):
-            tensors[f"{convolution.format(index)}.{part}"] = tensor
+            tensors[f"{convolution.format(index)}.{part}"] = _turned(tensor)
         for depth, transform in enumerate(numbered(ours, f"encoder.highways.{{}}.transform.{part}")):
             carry = ours[f"encoder.highways.{depth}.carry.{part}"]
-            tensors[f"{highway.format(depth)}.{part}"] = torch.cat([transform, -carry])
+            tensors[f"{highway.format(depth)}.{part}"] = torch.cat([_turned(transform), -_turned(carry)])
         if f"encoder.projection.{part}" in ours:
-            tensors[f"{projection}.{part}"] = ours[f"encoder.projection.{part}"]
+            tensors[f"{projection}.{part}"] = _turned(ours[f"encoder.projection.{part}"])
     return tensors
+
+
+def _turned(tensor: Tensor) -> Tensor:
+    """The axes in reverse order: they multiply matrix by column, we multiply row by matrix."""
+    return tensor.permute(*range(tensor.dim() - 1, -1, -1)).contiguous()
 
 
 def numbered(tensors: Mapping[str, Tensor], pattern: str) -> list[Tensor]:

@@ -2,7 +2,7 @@
 
 One table (`_entries`) says where each tensor stands, in which shape, and how it turns into ours and back; reading and
 writing both follow it. What differs from ours: gates are packed i, j, f, o, the input and the recurrent matrix are one,
-the matrices of the character CNN are transposed, and 1 is added to the forget gate by the program, not by the file.
+and 1 is added to the forget gate by the program, not by the file.
 """
 
 import io
@@ -100,17 +100,17 @@ def _character_entries(characters: CharacterInput, width: int) -> Iterator[_Entr
             f"CNN/W_cnn_{index}",
             (1, filter_width, char_dim, number),
             (f"encoder.convolutions.{index}.weight",),
-            lambda array: (array[0].transpose(2, 1, 0),),
-            lambda array: array.transpose(2, 1, 0)[None],
+            lambda array: (array[0],),
+            lambda array: array[None],
         )
         yield _same(f"CNN/b_cnn_{index}", (number,), f"encoder.convolutions.{index}.bias")
     for depth in range(characters.num_highway):
         for part in ("carry", "transform"):
             name = f"encoder.highways.{depth}.{part}"
-            yield _transposed(f"CNN_high_{depth}/W_{part}", (num_filters, num_filters), f"{name}.weight")
+            yield _same(f"CNN_high_{depth}/W_{part}", (num_filters, num_filters), f"{name}.weight")
             yield _same(f"CNN_high_{depth}/b_{part}", (num_filters,), f"{name}.bias")
     if characters.projected:
-        yield _transposed("CNN_proj/W_proj", (num_filters, width), "encoder.projection.weight")
+        yield _same("CNN_proj/W_proj", (num_filters, width), "encoder.projection.weight")
         yield _same("CNN_proj/b_proj", (width,), "encoder.projection.bias")
 
 
@@ -148,10 +148,6 @@ def _to_ijfo(array: Array) -> Array:
 
 def _same(key: str, shape: tuple[int, ...], name: str) -> _Entry:
     return _Entry(key, shape, (name,), lambda array: (array,), lambda array: array)
-
-
-def _transposed(key: str, shape: tuple[int, int], name: str) -> _Entry:
-    return _Entry(key, shape, (name,), lambda array: (array.T,), lambda array: array.T)
 
 
 def _cell_folder(direction: int, depth: int, *, one_layer: bool) -> str:

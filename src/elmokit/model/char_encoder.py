@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import conv1d, embedding, linear, pad
+from torch.nn.functional import embedding, pad
 
 _TYPES_AT_ONCE = 512
 
@@ -22,12 +22,12 @@ class Affine(nn.Module):
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(out_dim, in_dim))
+        self.weight = nn.Parameter(torch.empty(in_dim, out_dim))
         self.bias = nn.Parameter(torch.empty(out_dim))
 
     def forward(self, x: Tensor) -> Tensor:
-        """From (…, in) to (…, out)."""
-        return linear(x, self.weight, self.bias)
+        """From (N, in) to (N, out)."""
+        return torch.addmm(self.bias, x, self.weight)
 
 
 class Convolution(nn.Module):
@@ -35,12 +35,18 @@ class Convolution(nn.Module):
 
     def __init__(self, *, char_dim: int, width: int, num_filters: int) -> None:
         super().__init__()
-        self.weight = nn.Parameter(torch.empty(num_filters, char_dim, width))
+        self.weight = nn.Parameter(torch.empty(width, char_dim, num_filters))
         self.bias = nn.Parameter(torch.empty(num_filters))
 
     def forward(self, characters: Tensor) -> Tensor:
-        """From (N, D, C) to (N, num_filters)."""
-        return conv1d(characters, self.weight, self.bias).amax(-1)
+        """From (N, C, D) to (N, num_filters).
+
+        Windows of consecutive characters are consecutive in memory too, so all of them are one matrix product.
+        """
+        width, char_dim, num_filters = self.weight.shape
+        windows = characters.flatten(1).unfold(1, width * char_dim, char_dim)  # (N, C − width + 1, width·D)
+        found = windows.reshape(-1, width * char_dim) @ self.weight.flatten(0, 1)  # (N·(C − width + 1), num_filters)
+        return found.view(*windows.shape[:2], num_filters).amax(1) + self.bias
 
 
 class Highway(nn.Module):
@@ -77,8 +83,9 @@ class TypeEncoder(nn.Module, ABC):
     def encode(self, char_ids: Tensor) -> Tensor:
         """As `encode_types`, with every distinct row computed once."""
         types, inverse = torch.unique(char_ids, dim=0, return_inverse=True)  # (K, C), (N,)
-        vectors = [self.encode_types(part) for part in types.split(_TYPES_AT_ONCE)]
-        return torch.cat(vectors)[inverse] if vectors else self.encode_types(types)  # (N, P)
+        order = used_columns(types).argsort()  # (K,): short words share a block and skip its padding
+        blocks = [self.encode_types(part) for part in types[order].split(_TYPES_AT_ONCE)]
+        return torch.cat(blocks)[order.argsort()[inverse]]  # (N, P)
 
 
 class CharEncoder(TypeEncoder):
@@ -124,9 +131,8 @@ class CharEncoder(TypeEncoder):
             if table is not None:
                 nn.init.uniform_(table, -1, 1, generator)
         num_filters = 0
-        for group in self.convolutions:
-            assert isinstance(group, Convolution)
-            num, char_dim, width = group.weight.shape
+        for group in self._groups():
+            width, char_dim, num = group.weight.shape
             if self.activation == "relu":
                 nn.init.uniform_(group.weight, -0.05, 0.05, generator)
             else:
@@ -139,7 +145,7 @@ class CharEncoder(TypeEncoder):
                 nn.init.normal_(affine.weight, 0, 1 / math.sqrt(num_filters), generator)
                 nn.init.constant_(affine.bias, bias)
         if self.projection is not None:
-            in_dim = self.projection.weight.shape[1]
+            in_dim = self.projection.weight.shape[0]
             nn.init.normal_(self.projection.weight, 0, 1 / math.sqrt(in_dim), generator)
             nn.init.zeros_(self.projection.bias)
 
@@ -155,14 +161,30 @@ class CharEncoder(TypeEncoder):
         return x if self.projection is None else self.projection(x)  # (N, P)
 
     def _convolve(self, char_ids: Tensor, char_table: Tensor) -> Tensor:
+        char_ids = _trimmed(char_ids, max(group.weight.shape[0] for group in self._groups()))  # (N, C')
         # AllenNLP reads a 0 inside a token as a zero vector: a row that is only made here, so never trained.
-        characters = embedding(char_ids, pad(char_table, (0, 0, 1, 0)))  # (N, C, D)
-        characters = characters.transpose(1, 2)  # (N, D, C)
+        characters = embedding(char_ids, pad(char_table, (0, 0, 1, 0)))  # (N, C', D)
         x = torch.cat([group(characters) for group in self.convolutions], dim=-1)  # (N, F)
         x = x.relu() if self.activation == "relu" else x.tanh()  # (N, F)
         for highway in self.highways:
             x = highway(x)  # (N, F)
         return x
+
+    def _groups(self) -> list[Convolution]:
+        return [group for group in self.convolutions if isinstance(group, Convolution)]
+
+
+def used_columns(char_ids: Tensor) -> Tensor:
+    """How many columns of each row (N, C) stand before the run of equal ids at its end, its padding: (N,)."""
+    numbers = torch.arange(1, char_ids.shape[1] + 1, device=char_ids.device)  # (C,)
+    return (numbers * (char_ids != char_ids[:, -1:])).amax(1)
+
+
+def _trimmed(char_ids: Tensor, widest: int) -> Tensor:
+    """Drop columns that cannot change the maximum: every filter still meets one window of padding alone."""
+    if len(char_ids) == 0:
+        return char_ids
+    return char_ids[:, : int(used_columns(char_ids).max()) + widest]
 
 
 class TokenEncoder(TypeEncoder):
