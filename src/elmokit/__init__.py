@@ -11,6 +11,7 @@ from elmokit.errors import ElmokitError
 
 if TYPE_CHECKING:
     from elmokit.config import ElmoConfig
+    from elmokit.embedding.embedder import Embedder
     from elmokit.formats import load, save
     from elmokit.model.bilm import BiLM, batch_to_ids
     from elmokit.model.elmo import Elmo, ElmoMixes
@@ -23,6 +24,7 @@ __all__ = [
     "ElmoConfig",
     "ElmoMixes",
     "ElmokitError",
+    "Embedder",
     "ScalarMix",
     "__version__",
     "batch_to_ids",
@@ -36,6 +38,7 @@ _HOMES = {
     "Elmo": "elmokit.model.elmo",
     "ElmoConfig": "elmokit.config",
     "ElmoMixes": "elmokit.model.elmo",
+    "Embedder": "elmokit.embedding.embedder",
     "ScalarMix": "elmokit.model.scalar_mix",
     "batch_to_ids": "elmokit.model.bilm",
     "load": "elmokit.formats",

@@ -40,13 +40,20 @@ class EngineContract:
 
     @pytest.mark.parametrize("kind", LAYERS)
     @pytest.mark.parametrize("batch", BATCHES)
-    def test_equals_the_plain_engine(self, kind: str, batch: str) -> None:
+    @pytest.mark.parametrize("extra", ["", "index", "starts", "index and starts"])
+    def test_equals_the_plain_engine(self, kind: str, batch: str, extra: str) -> None:
         weights = build_layer(kind, self.dtype)
         sizes = tuple(size for size in BATCHES[batch] if size)
         inputs = self.inputs(weights, sizes)
+        generator = torch.Generator().manual_seed(3)
+        total = sum(sizes)
+        options = {
+            "index": torch.randint(0, max(1, total // 2), (total,), generator=generator) if "index" in extra else None,
+            "starts": torch.rand(total, generator=generator) < 0.4 if "starts" in extra else None,
+        }
         with torch.set_grad_enabled(self.differentiable):
-            got = self.engine.run_layer(weights, inputs[0], sizes, *inputs[1:])
-            expected = PlainEngine().run_layer(weights, inputs[0], sizes, *inputs[1:])
+            got = self.engine.run_layer(weights, inputs[0], sizes, *inputs[1:], **options)
+            expected = PlainEngine().run_layer(weights, inputs[0], sizes, *inputs[1:], **options)
         for ours, plain in zip(got, expected, strict=True):
             torch.testing.assert_close(ours, plain, atol=self.tolerance, rtol=self.tolerance)
         if self.differentiable:

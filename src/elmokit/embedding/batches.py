@@ -1,44 +1,91 @@
 """Sentences → vectors: which sentences run together, on which thread, and where their vectors go.
 
-Notation: B sentences of a batch, T positions of the longest with its boundaries, K distinct words, N tokens in all, P
-width of a direction.
+Notation: B rows of a batch, K distinct words, N tokens in all, P width of a direction, D = 2P.
+
+Sentences are laid end to end in B rows of nearly equal length, and a row forgets what it read where a new sentence
+begins. So every step of the recurrence has all its rows, however different the sentences are in length; nothing is
+padded, and nothing depends on what else is in the batch.
 """
 
+import heapq
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from elmokit.embedding.pooling import Floats, Selection
 from elmokit.embedding.types import TypeTable
+from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
-from elmokit.model.engines.infer import fast_engine
+from elmokit.model.engines.infer import InferEngine
+from elmokit.model.engines.int8 import int8_engine
+from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.workers import Workers
 from elmokit.model.lstm import LstmState
-from elmokit.model.packing import Packing
 
 Sentence = tuple[str, ...]
 CACHE_BYTES = 64 * 2**20
 """Memory for the token layer of words seen before."""
 MAX_ROWS = 128
-MAX_TOKENS = 4096
+"""Rows of a batch: enough for matrix products at full speed, few enough to stay in a core's cache."""
+MAX_TOKENS = 8192
+"""Tokens of a batch; a longer sentence is a batch of its own."""
 WARM_PREFIX: Sentence = (".",)
 """What a warm start has read: something that stands before sentences of any kind, in most languages."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences that run together."""
+    """Sentences that run together, and where each token stands in the packed order of each direction."""
 
-    numbers: tuple[int, ...]
-    """Which sentences."""
-    grid: Tensor  # (B, T) rows of the word table, boundaries included, 0 behind the end
-    lengths: Tensor  # (B,) positions of each sentence with its boundaries
-    packing: Packing
+    types: Tensor  # (N,) rows of the word table, sentence after sentence, boundaries included
+    bounds: NDArray[np.int64]  # (S + 1,) where each sentence begins in it
+    batch_sizes: tuple[int, ...]
+    order: Tensor  # (B,) number of each row, longest first
+    forward_place: Tensor  # (N,)
+    backward_place: Tensor  # (N,)
+    starts: Tensor  # (N,) in packed order, of either direction: which tokens begin a sentence
+
+    @classmethod
+    def plan(cls, sentences: Sequence[Sequence[int]], rows: Sequence[int], device: torch.device) -> "Batch":
+        """Lay sentences (as rows of the word table) one behind the other in the rows that they are given."""
+        lengths = np.array([len(sentence) for sentence in sentences])  # (S,)
+        row_of = np.array(rows)
+        offsets, totals = np.empty_like(lengths), np.zeros(max(rows) + 1, dtype=np.int64)
+        for number, row in enumerate(rows):
+            offsets[number] = totals[row]
+            totals[row] += lengths[number]
+        order = np.argsort(-totals, kind="stable")  # (B,)
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        sizes = (totals[order, None] > np.arange(totals.max())).sum(0)  # (steps,)
+        first = np.concatenate([[0], np.cumsum(sizes)])  # (steps + 1,)
+        bounds = np.concatenate([[0], np.cumsum(lengths)])  # (S + 1,)
+        within = np.arange(bounds[-1]) - np.repeat(bounds[:-1], lengths)  # (N,) place in the sentence
+        base, ranks = np.repeat(offsets, lengths), np.repeat(rank[row_of], lengths)  # (N,), (N,)
+        forward = first[base + within] + ranks  # (N,)
+        backward = first[base + np.repeat(lengths, lengths) - 1 - within] + ranks  # (N,)
+        starts = np.zeros(bounds[-1], dtype=bool)
+        starts[forward[bounds[:-1]]] = True
+
+        def tensor(array: NDArray[np.generic]) -> Tensor:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device)
+
+        types = np.concatenate([np.asarray(sentence, dtype=np.int64) for sentence in sentences])
+        return cls(
+            tensor(types),
+            bounds,
+            tuple(sizes.tolist()),
+            tensor(order),
+            tensor(forward),
+            tensor(backward),
+            tensor(starts),
+        )
 
 
 class SentenceRunner:
@@ -49,7 +96,7 @@ class SentenceRunner:
         self.workers = Workers(threads)
         self.types = TypeTable(bilm, capacity=CACHE_BYTES // (4 * bilm.config.lstm.output_dim))
         self.device = next(bilm.parameters()).device
-        self.engine: Engine = fast_engine() if self.device.type == "cpu" else PlainEngine()
+        self.engine = _choose_engine(next(bilm.parameters()), int8=int8)
         self.carried: BiLMState | None = None
         self._warm: BiLMState | None = None
         self._start_warm = warm
@@ -59,27 +106,27 @@ class SentenceRunner:
         distinct = list(dict.fromkeys(sentences))
         table, rows = self._words(distinct)
         results: dict[Sentence, Floats] = {}
-        order = sorted(range(len(distinct)), key=lambda number: -len(distinct[number]))
-        batches = [self._batch(numbers, rows) for numbers in _cut(order, rows, max_rows or MAX_ROWS)]
-        for batch, (vectors, _) in zip(batches, self._run_batches(batches, table, selection), strict=True):
-            for place, number in enumerate(batch.numbers):
-                results[distinct[number]] = vectors[..., place, 1 : len(rows[number]) - 1, :].copy()
+        groups = list(_cut(rows, max_rows or MAX_ROWS))
+        batches = [Batch.plan([rows[number] for number in numbers], places, self.device) for numbers, places in groups]
+        done = self._run_batches(batches, table, selection)
+        for batch, (numbers, _), (layers, _) in zip(batches, groups, done, strict=True):
+            for place, number in enumerate(numbers):
+                results[distinct[number]] = selection.gather(layers, *batch.bounds[place : place + 2])
         for sentence in sentences:
             yield results[sentence]
 
     def run_in_order(self, sentences: Sequence[Sentence], selection: Selection, batch_size: int) -> Iterator[Floats]:
         """Vectors of each sentence, in batches of consecutive ones; each row goes on where it stopped."""
-        table, rows = self._words(list(dict.fromkeys(sentences)))
-        by_sentence = dict(zip(dict.fromkeys(sentences), rows, strict=True))
+        table, rows = self._words(sentences)
         for start in range(0, len(sentences), batch_size):
-            part = [by_sentence[sentence] for sentence in sentences[start : start + batch_size]]
-            batch = self._batch(tuple(range(len(part))), part)
+            part = rows[start : start + batch_size]
+            batch = Batch.plan(part, range(len(part)), self.device)
             before = self.carried or self.bilm.zero_state(len(part))
             full = before.resized(max(before.num_rows, len(part)))
-            ((vectors, after),) = self._run_batches([batch], table, selection, full.resized(len(part)))
-            self.carried = full.updated(after)
-            for place, row in enumerate(part):
-                yield vectors[..., place, 1 : len(row) - 1, :].copy()
+            ((layers, after),) = self._run_batches([batch], table, selection, full.resized(len(part)))
+            self.carried = full.updated(after) if after is not None else self.carried
+            for place in range(len(part)):
+                yield selection.gather(layers, *batch.bounds[place : place + 2])
 
     def _words(self, sentences: Sequence[Sentence]) -> tuple[Tensor, list[list[int]]]:
         """The table (2 + K, P) of all words, and each sentence as its rows there, boundaries included."""
@@ -87,52 +134,41 @@ class SentenceRunner:
         rows = [[0, *(places.setdefault(token, len(places) + 2) for token in s), 1] for s in sentences]
         return self.types.look_up(list(places), self.workers.map).to(self.device), rows
 
-    def _batch(self, numbers: Sequence[int], rows: Sequence[Sequence[int]]) -> Batch:
-        lengths = torch.tensor([len(rows[number]) for number in numbers], device=self.device)  # (B,)
-        grid = np.zeros((len(numbers), int(lengths.max())), dtype=np.int64)  # (B, T)
-        for place, number in enumerate(numbers):
-            grid[place, : len(rows[number])] = rows[number]
-        packing = Packing.from_lengths(lengths, grid.shape[1])
-        return Batch(tuple(numbers), torch.from_numpy(grid).to(self.device), lengths, packing)
-
     def _run_batches(
         self, batches: Sequence[Batch], table: Tensor, selection: Selection, state: BiLMState | None = None
-    ) -> Iterator[tuple[Floats, BiLMState]]:
-        """Vectors (B, T, D) or (L, B, T, D) of each batch, and the state after it."""
+    ) -> Iterator[tuple[list[Floats], BiLMState | None]]:
+        """The needed layers or their one mix, each (N, D), of each batch, and the state after it."""
         num_layers = max(selection.needed)
         sides = (self.bilm.forward_lstm, self.bilm.backward_lstm)
 
         def run_side(job: tuple[Batch, int]) -> tuple[list[Tensor], LstmState]:
             batch, side = job
-            packing = batch.packing
-            index = packing.backward_index if side else packing.forward_index
-            before = (state or self._first_state(len(batch.numbers)))[side].select(packing.order)
-            types = batch.grid.flatten()[index]  # (N,)
-            return sides[side].forward(
-                table, packing.batch_sizes, before, index=types, num_layers=num_layers, engine=self.engine
+            place = batch.backward_place if side else batch.forward_place
+            index = torch.empty_like(batch.types)
+            index[place] = batch.types  # (N,)
+            before = (state or self._first_state(len(batch.order)))[side].select(batch.order)
+            outputs, after = sides[side].forward(
+                table,
+                batch.batch_sizes,
+                before,
+                index=index,
+                starts=batch.starts,
+                num_layers=num_layers,
+                engine=self.engine,
             )
+            wanted = [outputs[depth - 1][place] for depth in selection.needed if depth]
+            return wanted, after.select(batch.order.argsort())
 
         jobs = [(batch, side) for batch in batches for side in (0, 1)]
         done = self.workers.map(run_side, jobs if num_layers else [])
         for batch in batches:
-            outputs = [next(done), next(done)] if num_layers else []
-            layers = [self._layer(batch, table, [side[0] for side in outputs], depth) for depth in selection.needed]
-            restored = batch.packing.order.argsort()
-            after = BiLMState(*(side[1].select(restored) for side in outputs)) if outputs else self.bilm.zero_state(0)
-            yield selection.combine(layers), after
-
-    def _layer(self, batch: Batch, table: Tensor, sides: Sequence[list[Tensor]], depth: int) -> Floats:
-        """One layer of a batch, (B, T, 2P): what stands behind a sentence's end is never read."""
-        num_rows, num_steps = batch.grid.shape
-        width = table.shape[1]
-        if depth == 0:
-            tokens = table[batch.grid]  # (B, T, P)
-            return torch.cat([tokens, tokens], dim=-1).cpu().numpy()
-        layer = table.new_empty(num_rows * num_steps, 2 * width)
-        packing = batch.packing
-        layer[packing.forward_index, :width] = sides[0][depth - 1]
-        layer[packing.backward_index, width:] = sides[1][depth - 1]
-        return layer.view(num_rows, num_steps, -1).cpu().numpy()
+            forward, backward = (next(done), next(done)) if num_layers else (([], None), ([], None))
+            layers = [torch.cat(sides, dim=-1) for sides in zip(forward[0], backward[0], strict=True)]  # each (N, D)
+            if 0 in selection.needed:
+                tokens = table[batch.types]  # (N, P)
+                layers.insert(0, torch.cat([tokens, tokens], dim=-1))
+            after = BiLMState(forward[1], backward[1]) if forward[1] and backward[1] else None
+            yield selection.combine([layer.cpu().numpy() for layer in layers]), after
 
     def _first_state(self, num_rows: int) -> BiLMState:
         if not self._start_warm:
@@ -143,13 +179,34 @@ class SentenceRunner:
         return BiLMState(*(LstmState(*(t.expand(-1, num_rows, -1) for t in side)) for side in self._warm))
 
 
-def _cut(order: Sequence[int], rows: Sequence[Sequence[int]], max_rows: int) -> Iterator[tuple[int, ...]]:
-    """Cut sentences, longest first, into batches of bounded rows and positions."""
+def _choose_engine(like: Tensor, *, int8: bool) -> Engine:
+    if like.device.type == "cpu" and like.dtype == torch.float32:
+        return int8_engine(find_native_cell()) if int8 else InferEngine(find_native_cell())
+    if int8:
+        raise ConfigError(f"int8 runs float32 models on a CPU, but this one is {like.dtype} on {like.device}.")
+    return PlainEngine()
+
+
+def _cut(sentences: Sequence[Sequence[int]], max_rows: int) -> Iterator[tuple[list[int], list[int]]]:
+    """Cut sentences into batches of bounded size and give each a row: the longest first, each into the shortest row."""
     batch: list[int] = []
-    for number in order:
-        if batch and (len(batch) == max_rows or (len(batch) + 1) * len(rows[batch[0]]) > MAX_TOKENS):
-            yield tuple(batch)
-            batch = []
+    tokens = 0
+    for number, sentence in enumerate(sentences):
+        if batch and tokens + len(sentence) > MAX_TOKENS:
+            yield _assign(batch, sentences, max_rows)
+            batch, tokens = [], 0
         batch.append(number)
+        tokens += len(sentence)
     if batch:
-        yield tuple(batch)
+        yield _assign(batch, sentences, max_rows)
+
+
+def _assign(batch: list[int], sentences: Sequence[Sequence[int]], max_rows: int) -> tuple[list[int], list[int]]:
+    numbers = sorted(batch, key=lambda number: -len(sentences[number]))
+    rows = [(0, row) for row in range(min(max_rows, len(numbers)))]
+    places = []
+    for number in numbers:
+        total, row = rows[0]
+        heapq.heapreplace(rows, (total + len(sentences[number]), row))
+        places.append(row)
+    return numbers, places

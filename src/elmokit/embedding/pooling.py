@@ -39,16 +39,20 @@ class Selection:
         leading = (self.num_layers,) if self.weights is None else ()
         return (*leading, width) if self.pooling else (*leading, num_tokens, width)
 
-    def combine(self, layers: Sequence[Floats]) -> Floats:
-        """From the needed layers, each (T, D), to (L, T, D) if all are wanted, else (T, D)."""
-        if self.weights is None:
-            return np.stack(layers)
-        if len(layers) == 1 and self.weights[self.needed[0]] == 1:
-            return layers[0]
+    def combine(self, layers: list[Floats]) -> list[Floats]:
+        """From the needed layers of a batch, each (N, D), to all of them or to their one mix."""
+        if self.weights is None or (len(layers) == 1 and self.weights[self.needed[0]] == 1):
+            return layers
         total = np.zeros_like(layers[0])
         for depth, layer in zip(self.needed, layers, strict=True):
             total += np.float32(self.weights[depth]) * layer
-        return total
+        return [total]
+
+    def gather(self, combined: list[Floats], begin: int, end: int) -> Floats:
+        """The sentence between two boundaries: (L, T, D) if all layers are wanted, else (T, D)."""
+        if self.weights is None:
+            return np.stack([layer[begin + 1 : end - 1] for layer in combined])
+        return combined[0][begin + 1 : end - 1].copy()
 
     def pool(self, vectors: Floats) -> Floats:
         """Reduce the tokens of (…, T, D) to (…, D); no tokens give zeros."""

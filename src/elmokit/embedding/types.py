@@ -5,6 +5,7 @@ runs only for new words, in blocks of one fixed size: then the bits of a word's 
 words were new at the same time.
 """
 
+import threading
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -30,8 +31,9 @@ class TypeTable:
         self._capacity = capacity
         self._slots: dict[str, int] = {}  # in the order of last use, oldest first
         self._free: list[int] = list(range(capacity - 1, -1, -1))
-        width = bilm.config.lstm.output_dim
-        self._vectors = torch.empty(0, width)  # (rows in use, P), grown as needed
+        self._lock = threading.Lock()
+        dtype = next(bilm.parameters()).dtype
+        self._vectors = torch.empty(0, bilm.config.lstm.output_dim, dtype=dtype)  # (rows in use, P), grown as needed
         self._begin, self._end = torch.as_tensor(bilm.indexer.begin), torch.as_tensor(bilm.indexer.end)
         self._boundaries: Tensor | None = None  # (2, P)
 
@@ -42,10 +44,14 @@ class TypeTable:
             words: distinct words.
             run: maps the encoder over blocks, in parallel if it likes.
         """
+        with self._lock:
+            return self._look_up(words, run)
+
+    def _look_up(self, words: list[str], run: Mapper) -> Tensor:
         fresh = [word for word in words if word not in self._slots]
         vectors = self._encode(fresh, run)
         place = {word: row for row, word in enumerate(fresh)}
-        table = torch.empty(2 + len(words), self._vectors.shape[1])  # (2 + K, P)
+        table = self._vectors.new_empty(2 + len(words), self._vectors.shape[1])  # (2 + K, P)
         table[:2] = self._boundary_vectors()
         old = [(row, self._slots[word]) for row, word in enumerate(words, start=2) if word not in place]
         new = [(row, place[word]) for row, word in enumerate(words, start=2) if word in place]
@@ -65,7 +71,7 @@ class TypeTable:
         # Words of one length share a block where possible: the CNN then reads few padding characters.
         order = sorted(range(len(words)), key=lambda index: len(words[index]))
         rows = self._bilm.indexer.to_char_ids([words[index] for index in order])  # (K, C)
-        vectors = torch.empty(len(words), self._vectors.shape[1])  # (K, P)
+        vectors = self._vectors.new_empty(len(words), self._vectors.shape[1])  # (K, P)
         if words:
             blocks = run(self._encode_block, torch.from_numpy(rows).split(BLOCK))
             vectors[torch.tensor(order)] = torch.cat(list(blocks))

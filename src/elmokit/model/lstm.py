@@ -105,6 +105,7 @@ class Lstm(nn.Module):
         state: LstmState,
         *,
         index: Tensor | None = None,
+        starts: Tensor | None = None,
         num_layers: int | None = None,
         dropout: float = 0.0,
         engine: Engine | None = None,
@@ -116,6 +117,7 @@ class Lstm(nn.Module):
             batch_sizes: rows that take part in each step.
             state: what each row remembers.
             index: which row of x each packed token (N,) is.
+            starts: which packed tokens (N,) begin a sentence, before which their row goes back to `state`.
             num_layers: how many layers to run, from the lowest; None is all.
             dropout: on the input of every layer, anew at every token; the skip connection adds the dropped-out
                 input, and neither it nor the dropout touches the recurrence.
@@ -127,7 +129,13 @@ class Lstm(nn.Module):
             assert isinstance(layer, LstmLayer)
             x = drop(x, dropout) if dropout else x  # (N, P)
             y, h, c = engine.run_layer(
-                layer.weights(), x, batch_sizes, state.h[depth], state.c[depth], index if depth == 0 else None
+                layer.weights(),
+                x,
+                batch_sizes,
+                state.h[depth],
+                state.c[depth],
+                index=None if depth else index,
+                starts=starts,
             )
             x = y + x if depth > 0 and self.skip_connections else y  # (N, P)
             outputs.append(x)

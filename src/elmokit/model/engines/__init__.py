@@ -23,9 +23,11 @@ class Engine(Protocol):
         h: Tensor,
         c: Tensor,
         index: Tensor | None = None,
+        starts: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """From packed inputs (N, P) and state (B, P), (B, H) to outputs (N, P) and the state after each row's end.
 
         Rows of the state are in packed order, longest first; rows that take part in no step keep theirs. With an
         `index` (N,), x holds the vectors (K, P) of distinct tokens, and token k of the packed order is x[index[k]].
+        Where `starts` (N,) is true, a token begins a new sentence, and its row goes back to the state it was given.
         """

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from elmokit.model.cell import LayerWeights
-from elmokit.model.engines.native import NativeCell, find_native_cell
+from elmokit.model.engines.native import NativeCell
 
 _CHUNK_BYTES = 16 * 2**20
 """Memory for the inputs' part of the gates, a few steps at a time."""
-_TABLE_BYTES = 128 * 2**20
+_TABLE_BYTES = 160 * 2**20
 """Memory for the same of all distinct tokens of a batch."""
 
 
@@ -36,26 +36,31 @@ class InferEngine:
         h: Tensor,
         c: Tensor,
         index: Tensor | None = None,
+        starts: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Engine.run_layer`."""
         num_tokens, cell_dim = sum(batch_sizes), c.shape[1]
         rows = max(batch_sizes, default=0)
         y = x.new_empty(num_tokens, h.shape[1])  # (N, P)
-        h, c = h.clone(), c.clone()
+        first_h, first_c, h, c = h, c, h.clone(), c.clone()
+        resets = _resets(starts, batch_sizes)
         gates = self._borrow("gates", rows, 4 * cell_dim)
         memory = self._borrow("memory", rows, cell_dim)
-        start, current = 0, h
-        for n, inputs, places in self._input_parts(weights, x, batch_sizes, index):
-            step, cell, out = y[start : start + n], c[:n], memory[:n]  # (n, P), (n, H), (n, H)
-            self._step(weights, current[:n], inputs, places, gates[:n], cell, out)
+        start = 0
+        for number, (n, inputs, places) in enumerate(self._input_parts(weights, x, batch_sizes, index)):
+            if number in resets:
+                h[resets[number]] = first_h[resets[number]]
+                c[resets[number]] = first_c[resets[number]]
+            step, out = y[start : start + n], memory[:n]  # (n, P), (n, H)
+            self._step(weights, h[:n], inputs, places, gates[:n], c[:n], out)
             if weights.projection_weight is None:
                 step.copy_(out)
             else:
-                torch.mm(out, weights.projection_weight, out=step)
+                self.multiply(out, weights.projection_weight, step)
                 if weights.projection_clip is not None:
                     step.clamp_(-weights.projection_clip, weights.projection_clip)
             h[:n] = step
-            start, current = start + n, step
+            start += n
         return y, h, c
 
     def _step(
@@ -70,14 +75,11 @@ class InferEngine:
     ) -> None:
         """One time step: c (n, H) is updated, out (n, H) receives the unprojected output."""
         if self.native is not None:
-            torch.mm(h, weights.recurrent_weight, out=gates)
+            gates = self.multiply(h, weights.recurrent_weight, gates)
             self.native(gates, inputs, places, weights.bias, c, out, weights.cell_clip)
             return
-        if places is None:
-            gates = inputs  # (n, 4H), used up in place
-        else:
-            torch.index_select(inputs, 0, places, out=gates)
-        gates.addmm_(h, weights.recurrent_weight)
+        gates = inputs if places is None else torch.index_select(inputs, 0, places, out=gates)
+        self.accumulate(gates, h, weights.recurrent_weight)
         i, f, o = gates[:, : 3 * c.shape[1]].sigmoid_().chunk(3, dim=1)  # 3 × (n, H)
         j = gates[:, 3 * c.shape[1] :].tanh_()  # (n, H)
         c.mul_(f).addcmul_(i, j)
@@ -93,7 +95,7 @@ class InferEngine:
         if index is not None:
             types, places = torch.unique(index, return_inverse=True)  # (K,), (N,)
             if len(types) < 0.8 * num_tokens and len(types) * row_bytes <= _TABLE_BYTES:
-                inputs = self._multiply(weights, x[types])  # (K, 4H)
+                inputs = self._input_part(weights, x[types])  # (K, 4H)
                 for n, part in zip(batch_sizes, torch.split(places, list(batch_sizes)), strict=True):
                     yield n, inputs, part
                 return
@@ -102,16 +104,22 @@ class InferEngine:
         for position, n in enumerate(batch_sizes):
             if start == ready:
                 first, ready = start, start + _whole_steps(batch_sizes[position:], _CHUNK_BYTES // row_bytes)
-                inputs = self._multiply(weights, x[first:ready])  # (chunk, 4H)
+                inputs = self._input_part(weights, x[first:ready])  # (chunk, 4H)
             yield n, inputs[start - first : start - first + n], None
             start += n
 
-    def _multiply(self, weights: LayerWeights, x: Tensor) -> Tensor:
+    def _input_part(self, weights: LayerWeights, x: Tensor) -> Tensor:
         """The input's part of the gates, with the bias unless the native cell adds it."""
-        out = self._borrow("inputs", len(x), weights.bias.numel())
-        if self.native is not None:
-            return torch.mm(x, weights.input_weight, out=out)
-        return torch.addmm(weights.bias, x, weights.input_weight, out=out)
+        inputs = self.multiply(x, weights.input_weight, self._borrow("inputs", len(x), weights.bias.numel()))
+        return inputs if self.native is not None else inputs.add_(weights.bias)
+
+    def multiply(self, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
+        """Rows (n, K) @ matrix (K, M) → out (n, M)."""
+        return torch.mm(rows, matrix, out=out)
+
+    def accumulate(self, total: Tensor, rows: Tensor, matrix: Tensor) -> None:
+        """Add rows (n, K) @ matrix (K, M) to total (n, M)."""
+        total.addmm_(rows, matrix)
 
     def _borrow(self, name: str, rows: int, columns: int) -> Tensor:
         """Memory of this thread to write (rows, columns) into: fresh pages cost more than the products they receive."""
@@ -122,6 +130,14 @@ class InferEngine:
         return flat[: rows * columns].view(rows, columns)
 
 
+def _resets(starts: Tensor | None, batch_sizes: Sequence[int]) -> dict[int, Tensor]:
+    """The rows that begin a sentence, by step; the first step begins as it is."""
+    if starts is None:
+        return {}
+    parts = torch.split(starts, list(batch_sizes))
+    return {number: part.nonzero()[:, 0] for number, part in enumerate(parts) if number and bool(part.any())}
+
+
 def _whole_steps(batch_sizes: Sequence[int], limit: int) -> int:
     """Tokens of as many steps as fit into the limit, at least one."""
     total = 0
@@ -130,8 +146,3 @@ def _whole_steps(batch_sizes: Sequence[int], limit: int) -> int:
             break
         total += n
     return total
-
-
-def fast_engine() -> InferEngine:
-    """The fast engine with whatever this machine has built for it."""
-    return InferEngine(find_native_cell())

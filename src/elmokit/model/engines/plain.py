@@ -19,11 +19,17 @@ class PlainEngine:
         h: Tensor,
         c: Tensor,
         index: Tensor | None = None,
+        starts: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """See `Engine.run_layer`."""
         x = x if index is None else x[index]  # (N, P)
-        outputs = []
+        first_h, first_c, outputs, place = h, c, [], 0
         for step, n in zip(torch.split(x, list(batch_sizes)), batch_sizes, strict=True):
+            if starts is not None:
+                new = starts[place : place + n, None]  # (n, 1)
+                h = torch.cat([torch.where(new, first_h[:n], h[:n]), h[n:]])  # (B, P)
+                c = torch.cat([torch.where(new, first_c[:n], c[:n]), c[n:]])  # (B, H)
+                place += n
             gates = step @ weights.input_weight + h[:n] @ weights.recurrent_weight + weights.bias  # (n, 4H)
             new_h, new_c = lstm_cell(gates, c[:n], weights)  # (n, P), (n, H)
             outputs.append(new_h)

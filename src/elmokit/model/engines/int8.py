@@ -1,0 +1,70 @@
+"""The fast engine with 8-bit matrices: less memory to read, cheaper products, slightly different vectors.
+
+Weights are rounded to 127 steps a column, once; the rows that they multiply to 127 steps a row, at every product. A
+row's scale is its own, so a sentence's vectors do not depend on its company here either. The rest stays float32.
+"""
+
+import threading
+
+import torch
+from torch import Tensor
+
+from elmokit.errors import ConfigError
+from elmokit.model.engines.infer import InferEngine
+from elmokit.model.engines.native import NativeCell
+
+_ZERO = 128
+"""What stands for 0 among the unsigned 8-bit numbers of a row."""
+
+
+class PackedMatrix:
+    """A matrix (K, M) as 8-bit integers in the order that oneDNN multiplies fastest, with a scale for each column."""
+
+    def __init__(self, matrix: Tensor) -> None:
+        largest = matrix.abs().amax(0)  # (M,)
+        self.scales = torch.where(largest > 0, largest / 127, torch.ones_like(largest))  # (M,)
+        rounded = (matrix / self.scales).round_().to(torch.int8)  # (K, M)
+        self.packed = torch.ops.onednn.qlinear_prepack(rounded.t().contiguous(), None)
+        self.zeros = torch.zeros(len(self.scales), dtype=torch.long)
+
+    def multiply(self, rows: Tensor, out: Tensor) -> Tensor:
+        """Rows (n, K) @ matrix → out (n, M)."""
+        scale = torch.linalg.vector_norm(rows, torch.inf, 1, keepdim=True).div_(127).clamp_(min=1e-30)  # (n, 1)
+        rounded = (rows / scale).round_().add_(_ZERO).to(torch.uint8)  # (n, K)
+        product: Tensor = torch.ops.onednn.qlinear_pointwise(
+            rounded, 1.0, _ZERO, self.packed, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+        )
+        return torch.mul(product, scale, out=out)
+
+
+class Int8Engine(InferEngine):
+    """`InferEngine` whose matrix products are 8-bit. Packed copies are made anew when a weight has changed."""
+
+    def __init__(self, native: NativeCell | None = None) -> None:
+        super().__init__(native)
+        self._lock = threading.Lock()
+        self._packed: dict[int, tuple[int, PackedMatrix]] = {}
+
+    def multiply(self, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
+        """Rows (n, K) @ matrix (K, M) → out (n, M)."""
+        return self._pack(matrix).multiply(rows, out)
+
+    def accumulate(self, total: Tensor, rows: Tensor, matrix: Tensor) -> None:
+        """Add rows (n, K) @ matrix (K, M) to total (n, M)."""
+        total.add_(self._pack(matrix).multiply(rows, torch.empty_like(total)))
+
+    def _pack(self, matrix: Tensor) -> PackedMatrix:
+        version = 0 if matrix.is_inference() else matrix._version
+        with self._lock:
+            known = self._packed.get(matrix.data_ptr())
+            if known is None or known[0] != version:
+                known = self._packed[matrix.data_ptr()] = (version, PackedMatrix(matrix))
+            return known[1]
+
+
+def int8_engine(native: NativeCell | None) -> Int8Engine:
+    """The engine, or an error that says what this torch lacks for it."""
+    needed = ("qlinear_prepack", "qlinear_pointwise")
+    if not all(hasattr(torch.ops.onednn, name) for name in needed):
+        raise ConfigError(f"int8 needs oneDNN's 8-bit products, which torch {torch.__version__} lacks: leave it out.")
+    return Int8Engine(native)

@@ -1,0 +1,180 @@
+"""The fast engines against the plain one, the fused cell against the equations, and threads that stay on one core."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from elmokit.errors import ConfigError, ElmokitError
+from elmokit.model.cell import LayerWeights, lstm_cell
+from elmokit.model.engines import infer, native
+from elmokit.model.engines.infer import InferEngine
+from elmokit.model.engines.int8 import Int8Engine, PackedMatrix
+from elmokit.model.engines.native import build_native_cell, find_native_cell, library_path
+from elmokit.model.engines.workers import Workers
+from tests.contracts.engine import EngineContract
+
+
+@pytest.fixture(scope="session")
+def built_cell(tmp_path_factory: pytest.TempPathFactory):
+    """The fused cell, built into a folder of its own."""
+    before = os.environ.get("ELMOKIT_CACHE")
+    os.environ["ELMOKIT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    try:
+        path = build_native_cell()
+        cell = find_native_cell()
+        assert cell is not None and cell.path == path
+        return cell
+    finally:
+        os.environ.pop("ELMOKIT_CACHE")
+        if before is not None:
+            os.environ["ELMOKIT_CACHE"] = before
+        find_native_cell.cache_clear()
+
+
+class FastContract(EngineContract):
+    differentiable = False
+    dtype = torch.float32
+    tolerance = 2e-6
+
+
+class TestPortable(FastContract):
+    engine = InferEngine(None)
+
+
+class TestFused(FastContract):
+    @pytest.fixture(autouse=True)
+    def _use_cell(self, built_cell) -> None:
+        self.engine = InferEngine(built_cell)
+
+
+class TestSmallChunks(FastContract):
+    """Inputs multiplied a step at a time, and no table of distinct tokens."""
+
+    engine = InferEngine(None)
+
+    @pytest.fixture(autouse=True)
+    def _no_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(infer, "_CHUNK_BYTES", 1)
+        monkeypatch.setattr(infer, "_TABLE_BYTES", 1)
+
+
+@pytest.mark.parametrize("clip", [None, 0.7])
+@pytest.mark.parametrize("scale", [0.1, 3.0, 200.0])
+def test_fused_cell_equals_the_equations(built_cell, clip: float | None, scale: float) -> None:
+    n, width = 5, 37
+    generator = torch.Generator().manual_seed(3)
+    gates, inputs = (scale * torch.randn(rows, 4 * width, generator=generator) for rows in (n, 9))
+    bias, c = torch.randn(4 * width, generator=generator), torch.randn(n, width, generator=generator)
+    rows = torch.tensor([8, 0, 3, 3, 1])
+    weights = LayerWeights(*(torch.empty(0).double() for _ in range(3)), None, clip, None)
+    expected_out, expected_c = lstm_cell((gates + inputs[rows] + bias).double(), c.double(), weights)
+    out = torch.empty(n, width)
+    built_cell(gates, inputs, rows, bias, c, out, clip)
+    torch.testing.assert_close(c.double(), expected_c, atol=1e-6, rtol=1e-6)
+    torch.testing.assert_close(out.double(), expected_out, atol=1e-6, rtol=1e-6)
+
+
+def test_fused_cell_passes_on_what_is_not_a_number(built_cell) -> None:
+    gates, c, out = torch.zeros(1, 64), torch.zeros(1, 16), torch.zeros(1, 16)
+    gates[0, 3] = torch.nan
+    built_cell(gates, torch.zeros(1, 64), None, torch.zeros(64), c, out, 3.0)
+    assert c.isnan().nonzero().tolist() == [[0, 3]]
+    assert out.isnan().nonzero().tolist() == [[0, 3]]
+
+
+def test_the_library_is_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path))
+    find_native_cell.cache_clear()
+    assert find_native_cell() is None
+    library_path().parent.mkdir(parents=True)
+    library_path().write_bytes(b"not a library")
+    find_native_cell.cache_clear()
+    assert find_native_cell() is None
+    build_native_cell()
+    assert find_native_cell() is not None
+    monkeypatch.setenv("ELMOKIT_NATIVE", "0")
+    find_native_cell.cache_clear()
+    assert find_native_cell() is None
+    find_native_cell.cache_clear()
+
+
+def test_a_missing_or_failing_compiler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path))
+    monkeypatch.setattr(native.shutil, "which", lambda name: None)
+    with pytest.raises(ConfigError, match="no C compiler"):
+        build_native_cell()
+    failing = tmp_path / "cc"
+    failing.write_text("#!/bin/sh\necho this compiler is broken >&2\nexit 1\n")
+    failing.chmod(0o755)
+    monkeypatch.setattr(native.shutil, "which", lambda name: str(failing))
+    with pytest.raises(ElmokitError, match="this compiler is broken"):
+        build_native_cell()
+    assert not library_path().exists()
+    assert list(library_path().parent.iterdir()) == []
+
+
+def test_int8_products_are_rounded_by_row_and_column() -> None:
+    generator = torch.Generator().manual_seed(5)
+    rows, matrix = torch.randn(7, 96, generator=generator), torch.randn(96, 33, generator=generator)
+    rows[3] *= 1000
+    matrix[:, 4] = 0
+    product = PackedMatrix(matrix).multiply(rows, torch.empty(7, 33))
+    for row in range(7):
+        relative = (product[row] - rows[row] @ matrix).norm() / (rows[row] @ matrix).norm()
+        assert relative < 0.03
+    assert not product[:, 4].any()
+    alone = PackedMatrix(matrix).multiply(rows[2:3], torch.empty(1, 33))
+    torch.testing.assert_close(alone[0], product[2], atol=1e-5, rtol=1e-5)
+    assert not PackedMatrix(matrix).multiply(torch.zeros(1, 96), torch.empty(1, 33)).any()
+
+
+def test_int8_repacks_a_changed_weight() -> None:
+    engine, matrix, rows = Int8Engine(), torch.eye(32), torch.ones(1, 32)
+    before = engine.multiply(rows, matrix, torch.empty(1, 32)).clone()
+    matrix.mul_(2)
+    torch.testing.assert_close(engine.multiply(rows, matrix, torch.empty(1, 32)), 2 * before)
+
+
+def test_workers_keep_order_and_pass_errors_on() -> None:
+    workers = Workers(3)
+    assert list(workers.map(lambda x: x * x, range(50))) == [x * x for x in range(50)]
+
+    def fail(item: int) -> int:
+        if item == 3:
+            raise ValueError("three")
+        return item
+
+    results = workers.map(fail, range(10))
+    assert [next(results) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(ValueError, match="three"):
+        next(results)
+    assert all(workers.map(lambda _: torch.is_inference_mode_enabled(), range(3)))
+    assert not torch.is_inference_mode_enabled()
+    workers.close()
+
+
+def test_workers_take_items_as_they_are_needed() -> None:
+    taken = []
+    workers = Workers(2)
+    results = workers.map(lambda x: x, (taken.append(number) or number for number in range(100)))
+    assert next(results) == 0
+    assert len(taken) <= 4
+    results.close()
+    workers.close()
+
+
+def test_workers_compute_on_one_core_and_leave_others_alone() -> None:
+    script = (
+        "import torch, threading\n"
+        "torch.set_num_threads(2)\n"
+        "from elmokit.model.engines.workers import Workers\n"
+        "print(*Workers(1).map(lambda _: torch.get_num_threads(), [0]), torch.get_num_threads())\n"
+        "t = threading.Thread(target=lambda: print(torch.get_num_threads())); t.start(); t.join()\n"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.split() == ["1", "2", "2"]
