@@ -31,7 +31,7 @@ from tests.parity.allennlp_peer import load_peer, quiet  # noqa: E402
 
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 SIZES = {"small": (1, 1024, 128), "medium": (1, 2048, 256), "full": (2, 4096, 512)}
-WORDS = {"small": 12000, "medium": 8000, "full": 6000}
+WORDS = {"small": 12500, "medium": 12500, "full": 12500}
 
 
 def build(size: str) -> elmokit.BiLM:

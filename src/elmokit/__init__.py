@@ -11,6 +11,7 @@ from elmokit.errors import ElmokitError
 
 if TYPE_CHECKING:
     from elmokit.config import ElmoConfig
+    from elmokit.embedding.dumps import open_embeddings
     from elmokit.embedding.embedder import Embedder
     from elmokit.formats import load, save
     from elmokit.model.bilm import BiLM, batch_to_ids
@@ -29,6 +30,7 @@ __all__ = [
     "__version__",
     "batch_to_ids",
     "load",
+    "open_embeddings",
     "save",
     "tokenize",
 ]
@@ -42,6 +44,7 @@ _HOMES = {
     "ScalarMix": "elmokit.model.scalar_mix",
     "batch_to_ids": "elmokit.model.bilm",
     "load": "elmokit.formats",
+    "open_embeddings": "elmokit.embedding.dumps",
     "save": "elmokit.formats",
     "tokenize": "elmokit.text.tokenize",
 }

@@ -42,11 +42,11 @@ def test_version_and_help_name_the_commands() -> None:
     assert run("--version").stdout == f"elmokit {elmokit.__version__}\n"
     done = run("--help")
     assert done.returncode == 0
-    for command in ("info", "convert"):
+    for command in ("info", "convert", "embed", "build-engine"):
         assert command in done.stdout
 
 
-@pytest.mark.parametrize("command", ["info", "convert"])
+@pytest.mark.parametrize("command", ["info", "convert", "embed", "build-engine"])
 def test_every_help_ends_with_examples(command: str) -> None:
     done = run(command, "--help")
     assert "Examples:" in done.stdout
@@ -94,6 +94,17 @@ def test_convert_refuses_to_overwrite(saved: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "full/precious.txt").exists()
 
 
+def test_info_of_the_engine_before_and_after_building(tmp_path: Path) -> None:
+    before = run("info", "--engine", ELMOKIT_CACHE=str(tmp_path))
+    assert before.returncode == 0
+    assert "elmokit build-engine" in before.stdout
+    assert run("build-engine", ELMOKIT_CACHE=str(tmp_path)).returncode == 0
+    found = json.loads(run("info", "--engine", "--json", ELMOKIT_CACHE=str(tmp_path)).stdout)
+    assert Path(found["fused cell"]).exists()
+    off = run("info", "--engine", ELMOKIT_CACHE=str(tmp_path), ELMOKIT_NATIVE="0")
+    assert "switched off" in off.stdout
+
+
 def test_unknown_names_suggest_near_ones() -> None:
     assert_one_line(run("info", "orginal"), "orginal", "did you mean original")
 
@@ -108,7 +119,7 @@ def test_unwritable_target_is_one_line(saved: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["convert"], ["nonsense"], ["info", "x", "--nonsense"], ["convert", "a", "b", "--to", "x"]]
+    "words", [["convert"], ["info"], ["nonsense"], ["info", "x", "--nonsense"], ["convert", "a", "b", "--to", "x"]]
 )
 def test_usage_errors_are_exit_code_2(words: list[str]) -> None:
     done = run(*words)

@@ -111,6 +111,12 @@ class DumpContract:
                 assert_same(embeddings[index], records[index])
             assert embeddings.find("word 7") == [7, 1007, 2007, 3007, 4007]
 
+    def test_a_long_text(self, path: Path) -> None:
+        records = make_records(META, [("a",), ("word",) * 50_000, ("b",)])
+        write_dump(records, path, META)
+        with open_embeddings(path) as embeddings:
+            assert_holds(embeddings, records)
+
     def test_finding(self, path: Path) -> None:
         write_dump(make_records(META), path, META)
         with open_embeddings(path) as embeddings:

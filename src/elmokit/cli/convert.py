@@ -1,4 +1,4 @@
-"""`elmokit convert`: a model from one format to another."""
+"""`elmokit convert`: a model, or a file of embeddings, from one format to another."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -8,23 +8,48 @@ import typer
 
 def convert(
     source: Annotated[
-        str, typer.Argument(metavar="SRC", help="A model of any format: path, published name or Hub id.")
+        str,
+        typer.Argument(metavar="SRC", help="A model of any format (path, published name, Hub id), or embeddings."),
     ],
-    target: Annotated[Path, typer.Argument(metavar="DST", help="The directory, or for nlpl the .zip, to write.")],
+    target: Annotated[
+        Path,
+        typer.Argument(
+            metavar="DST", help="For a model a directory or .zip; for embeddings .hdf5 .parquet .npz .jsonl."
+        ),
+    ],
     to: Annotated[
         Literal["native", "bilm", "nlpl"] | None,
-        typer.Option(help="The format to write; by default nlpl for a .zip, else native."),
+        typer.Option(help="The format of a model to write; by default nlpl for a .zip, else native."),
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DST already holds.")] = False,
 ) -> None:
-    r"""Read a model of any format and write it as native, bilm or nlpl.
+    r"""Read a model of any format and write it as native, bilm or nlpl; or embeddings, by the suffix of DST.
 
     \b
     Examples:
       elmokit convert elmo_2x1024_options.json small/
       elmokit convert small/ small-for-allennlp/ --to bilm
       elmokit convert many-langs/de german/
+      elmokit convert vectors.hdf5 vectors.parquet
     """
+    from elmokit.embedding.dumps import FORMATS, convert_dump, is_dump
+    from elmokit.errors import FormatError
+
+    to_dump = target.suffix.lower() in FORMATS
+    if is_dump(source):
+        if to is not None or not to_dump:
+            raise FormatError(
+                f"{source} is a file of embeddings, not a model: give a DST that ends in one of {', '.join(FORMATS)}, "
+                "and no --to."
+            )
+        count = convert_dump(source, target, overwrite=overwrite)
+        typer.echo(f"wrote {target} ({count:,} sentences)", err=True)
+        return
+    if to_dump:
+        raise FormatError(
+            f"{source} is no file of embeddings, but DST {target} would be one: give a directory for a model, or make "
+            "embeddings with elmokit embed."
+        )
     from elmokit.formats import load, save
 
     to = to or ("nlpl" if target.suffix == ".zip" else "native")

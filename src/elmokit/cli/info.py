@@ -10,7 +10,10 @@ if TYPE_CHECKING:
 
 
 def info(
-    model: Annotated[str, typer.Argument(help="A path, a published name (original, many-langs/de …) or a Hub id.")],
+    model: Annotated[
+        str | None, typer.Argument(help="A path, a published name (original, many-langs/de …) or a Hub id.")
+    ] = None,
+    engine: Annotated[bool, typer.Option("--engine", help="Tell what this machine computes with instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     r"""Tell a model's format, sizes, parameters, languages and SHA-256.
@@ -20,16 +23,48 @@ def info(
       elmokit info path/to/model
       elmokit info elmo_2x1024_weights.hdf5 --json
       elmokit info many-langs/de
+      elmokit info --engine
     """
+    if engine:
+        _print_rows(_engine_rows(), as_json=as_json)
+        return
+    if model is None:
+        raise typer.BadParameter("name a model, or ask for --engine")
     from elmokit.formats import describe
 
     found = describe(model)
     if as_json:
         typer.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
         return
-    width = max(len(name) for name, _ in _rows(found))
-    for name, value in _rows(found):
+    _print_rows(_rows(found), as_json=False)
+
+
+def _print_rows(rows: list[tuple[str, str]], *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(dict(rows), indent=2))
+        return
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
         typer.echo(f"{name:<{width}}  {value}")
+
+
+def _engine_rows() -> list[tuple[str, str]]:
+    import torch
+
+    from elmokit.model.engines.native import find_native_cell, library_path
+    from elmokit.model.engines.workers import usable_cores
+
+    cell = find_native_cell()
+    missing = "not built: `elmokit build-engine` makes it (needs a C compiler); the portable steps are used"
+    if cell is None and library_path().exists():
+        missing = "built, but switched off (ELMOKIT_NATIVE=0) or unusable; the portable steps are used"
+    devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    return [
+        ("torch", f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"),
+        ("cores", str(usable_cores())),
+        ("fused cell", str(cell.path) if cell else missing),
+        ("other devices", ", ".join(devices) or "none"),
+    ]
 
 
 def _rows(found: "ModelInfo") -> list[tuple[str, str]]:

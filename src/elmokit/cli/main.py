@@ -11,13 +11,15 @@ from typing import Annotated
 import typer
 
 from elmokit._version import __version__
+from elmokit.cli.build_engine import build_engine
 from elmokit.cli.convert import convert
+from elmokit.cli.embed import embed
 from elmokit.cli.info import info
 from elmokit.errors import ElmokitError, ElmokitWarning
 
 app = typer.Typer(
     name="elmokit",
-    help="ELMo on current PyTorch: load every published model, convert it, look inside.",
+    help="ELMo on current PyTorch: embed text, load every published model, convert it, look inside.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -37,11 +39,13 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """ELMo on current PyTorch: load every published model, convert it, look inside."""
+    """ELMo on current PyTorch: embed text, load every published model, convert it, look inside."""
 
 
 app.command()(info)
 app.command()(convert)
+app.command()(embed)
+app.command()(build_engine)
 
 
 def main() -> None:

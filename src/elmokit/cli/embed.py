@@ -1,0 +1,146 @@
+"""`elmokit embed`: the vectors of a file's sentences, as a file."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from elmokit.embedding.bulk import EmbedSummary, Report
+    from elmokit.embedding.pooling import Layers
+
+DEFAULT_MODEL: str | None = None
+"""The model of commands about text; None as long as the package holds none."""
+
+
+def embed(
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
+    output: Annotated[
+        str, typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout.")
+    ],
+    model: Annotated[
+        str | None, typer.Option(help="A path, a published name (original, many-langs/de …) or a Hub id.")
+    ] = DEFAULT_MODEL,
+    layers: Annotated[
+        str, typer.Option(help="all, top, average, a layer's number, or a weight a layer: 0.2,0.3,0.5.")
+    ] = "all",
+    pooling: Annotated[
+        Literal["none", "mean", "max"], typer.Option(help="One vector a sentence instead of one a token.")
+    ] = "none",
+    input_: Annotated[
+        Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
+    ] = "tokens",
+    state: Annotated[
+        Literal["reset", "carry", "warm"], typer.Option(help="Where a sentence starts from; see docs/embedding.md.")
+    ] = "reset",
+    batch_size: Annotated[
+        int | None, typer.Option(min=1, help="Sentences at a time; with --state carry, rows (default 32).")
+    ] = None,
+    dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Numbers of the vectors.")] = "float32",
+    errors: Annotated[
+        Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")
+    ] = "strict",
+    resume: Annotated[bool, typer.Option(help="Go on with an unfinished run, or start over.")] = True,
+    threads: Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")] = None,
+    int8: Annotated[bool, typer.Option("--int8", help="8-bit LSTM weights: faster, slightly other vectors.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished OUTPUT.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON on stdout.")] = False,
+) -> None:
+    r"""Write the vectors of every sentence of a file; a run that was stopped goes on when it is repeated.
+
+    \b
+    Examples:
+      elmokit embed sentences.txt vectors.hdf5 --model path/to/model
+      elmokit embed corpus.txt.gz top.parquet --model original --input text --layers top --pooling mean
+      cat sentences.txt | elmokit embed - - --model original --layers average | head -n 2
+    """
+    if model is None:
+        raise typer.BadParameter(
+            "name a model: a path, a published name such as original, or a Hub id.", param_hint="--model"
+        )
+    if as_json and output == "-":
+        raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
+    parsed = _parse_layers(layers)
+    from elmokit.embedding.bulk import EmbedOptions, embed_file
+    from elmokit.embedding.dumps import check_output
+    from elmokit.embedding.embedder import Embedder
+    from elmokit.embedding.lines import check_readable
+
+    if output != "-":
+        check_output(output)
+    check_readable(source)
+    options = EmbedOptions(
+        layers=parsed,
+        pooling=pooling,
+        input=input_,
+        dtype=dtype,
+        batch_size=batch_size,
+        errors=errors,
+        resume=resume,
+        overwrite=overwrite,
+    )
+    embedder = Embedder.from_pretrained(model, state=state, threads=threads, int8=int8)
+    try:
+        with _progress() as report:
+            done = embed_file(source, output, embedder, options, report=report)
+    except KeyboardInterrupt:
+        if output != "-":
+            typer.echo("elmokit: stopped; repeat the command to go on from here", err=True)
+        raise
+    _print(done, as_json=as_json)
+
+
+def _parse_layers(text: str) -> "Layers":
+    """A number stands for a layer, several for weights; words are left to the embedder."""
+    try:
+        if "," in text:
+            return [float(weight) for weight in text.split(",")]
+        return int(text)
+    except ValueError:
+        if "," in text:
+            raise typer.BadParameter(f"{text!r} is no list of numbers.", param_hint="--layers") from None
+        return text
+
+
+def _print(done: "EmbedSummary", *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(done.to_dict()))
+    elif done.was_done:
+        typer.echo(f"{done.output} is complete already: {done.num_lines:,} sentences", err=True)
+    elif done.output != "-":
+        resumed = f", {done.num_resumed:,} of them by an earlier run" if done.num_resumed else ""
+        typer.echo(f"wrote {done.output}: {done.num_lines:,} sentences{resumed}", err=True)
+
+
+@contextmanager
+def _progress() -> "Iterator[Report | None]":
+    """A bar with tokens a second and the time left, if a person is watching."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from elmokit.embedding.bulk import Progress as Done
+
+    columns = (
+        TextColumn("embedding"),
+        BarColumn(),
+        TextColumn("{task.fields[lines]:,} lines, {task.fields[speed]:,.0f} tokens/s"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("embedding", total=None, lines=0, speed=0.0)
+
+        def report(done: Done) -> None:
+            elapsed = bar.tasks[0].elapsed or 1e-9
+            total = None if done.share is None else 1.0
+            bar.update(
+                task, total=total, completed=done.share or 0.0, lines=done.num_lines, speed=done.num_tokens / elapsed
+            )
+
+        yield report

@@ -1,0 +1,299 @@
+"""Embed a whole file: lines in, a dump out, in constant memory, and resumable after a kill at any moment.
+
+Lines are taken in windows whose edges depend on the lines alone, and batches are formed inside a window. Finished
+windows are committed to a journal beside the output (a vector store); at the end the dump is written from it and
+renamed to its final name, and the journal removed. A resumed run starts at a window's edge, so its file is equal bit
+for bit to that of an uninterrupted one.
+"""
+
+import os
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from elmokit.embedding.dumps import check_output, dump_format, jsonl, open_embeddings, write_part
+from elmokit.embedding.embedder import Embedded, Embedder, Output
+from elmokit.embedding.journal import (
+    START_OVER,
+    describe_difference,
+    discard_journal,
+    journal_path,
+    open_journal,
+    pack_state,
+    unpack_state,
+)
+from elmokit.embedding.lines import Errors, LineReader, cut_windows
+from elmokit.embedding.pooling import Layers
+from elmokit.embedding.records import Meta, Record
+from elmokit.embedding.store import VectorStore
+from elmokit.embedding.store_writer import StoreWriter
+from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError
+from elmokit.formats._atomic import sync_directory, sync_file
+
+CARRY_ROWS = 32
+"""Rows of a batch with state "carry", if not said."""
+COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
+"""Windows are committed together until so much work could be lost."""
+
+
+@dataclass(frozen=True)
+class EmbedOptions:
+    """How to embed a file."""
+
+    layers: Layers = "all"
+    pooling: str = "none"
+    input: Literal["tokens", "text"] = "tokens"
+    """What a line is: tokens between white space, or raw text."""
+    dtype: str = "float32"
+    batch_size: int | None = None
+    errors: Errors = "strict"
+    """What to do with bytes that are not UTF-8."""
+    resume: bool = True
+    """Go on with the journal of an earlier run; False starts over."""
+    overwrite: bool = False
+    """Replace a finished output."""
+
+
+@dataclass(frozen=True)
+class EmbedSummary:
+    """What `embed_file` did."""
+
+    output: str
+    num_lines: int
+    num_tokens: int
+    """Tokens embedded by this run."""
+    num_resumed: int
+    """Lines that an earlier run had done."""
+    seconds: float
+    was_done: bool
+    """The output was there already, of the same model, input and settings."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+
+@dataclass
+class Progress:
+    """How far a run has come."""
+
+    num_lines: int = 0
+    num_tokens: int = 0
+    num_blank: int = 0
+    share: float | None = None
+    """Of the input file."""
+
+
+Report = Callable[[Progress], None]
+
+
+def embed_file(
+    source: str | Path,
+    output: str | Path,
+    embedder: Embedder,
+    options: EmbedOptions | None = None,
+    *,
+    report: Report | None = None,
+) -> EmbedSummary:
+    """Embed the lines of a file into a dump.
+
+    Args:
+        source: one sentence a line; compressed if it ends in .gz, .xz or .bz2; "-" is standard input.
+        output: the dump, its format by suffix (.hdf5, .h5, .parquet, .npz, .jsonl); "-" is JSON lines on standard
+            output, without a journal.
+        embedder: the model. With state "carry" its carried state is reset first.
+        options: the settings.
+        report: called after each window.
+
+    Raises:
+        FormatError: if `output` or its journal belongs to another model, input or settings; nothing is changed then.
+    """
+    options = options or EmbedOptions()
+    run = _Run(source, embedder, options, report or (lambda progress: None))
+    if str(output) == "-":
+        return run.to_stream(sys.stdout.buffer)
+    check_output(output)
+    final = Path(output).resolve()
+    with _naming(final):
+        return replace(run.to_file(final, journal_path(final)), output=str(output))
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the output in errors of the system that name no file, as a full disk's."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None and error.errno:
+            error.filename = str(path)
+        raise
+
+
+class _Run:
+    """One call of `embed_file`."""
+
+    def __init__(self, source: str | Path, embedder: Embedder, options: EmbedOptions, report: Report) -> None:
+        for name, value, known in (
+            ("errors", options.errors, ("strict", "replace")),
+            ("input", options.input, ("tokens", "text")),
+            ("dtype", options.dtype, ("float32", "float16")),
+        ):
+            if value not in known:
+                raise ConfigError(f"{name} {value!r} is unknown: choose {' or '.join(known)}.")
+        self._source = source
+        self._embedder = embedder
+        self._options = options
+        self._report = report
+        self._output = Output(embedder.select(options.layers, options.pooling), np.dtype(options.dtype))
+        self._started = time.monotonic()
+        self._progress = Progress()
+        if embedder.state == "carry":
+            embedder.runner.carried = None
+        if options.batch_size is not None and options.batch_size < 1:
+            raise ConfigError(f"batch_size ({options.batch_size}) must be at least 1.")
+        carry = embedder.state == "carry"
+        self._batch_size = options.batch_size or (CARRY_ROWS if carry else None)
+        self._step = self._batch_size or 1 if carry else 1
+
+    @property
+    def _meta(self) -> Meta:
+        options, selection = self._options, self._output.selection
+        return Meta(
+            model=self._embedder.name,
+            fingerprint=self._embedder.fingerprint,
+            layers=layers_text(options.layers),
+            pooling=selection.pooling or "none",
+            state=self._embedder.state,
+            dtype=np.dtype(options.dtype).name,
+            num_layers=selection.num_layers if selection.weights is None else None,
+            width=self._embedder.bilm.config.output_dim,
+            extra={
+                "input": options.input,
+                "errors": options.errors,
+                "batch_size": self._batch_size,
+                "int8": bool(getattr(self._embedder, "int8", False)),
+            },
+        )
+
+    def to_stream(self, file: Any) -> EmbedSummary:
+        """Write JSON lines as the windows come."""
+        reader = LineReader(self._source, errors=self._options.errors)
+
+        def records() -> Iterator[Record]:
+            for window in cut_windows(reader, self._step):
+                for line, embedded in self._embed(window, reader):
+                    yield Record(0, line, embedded.tokens, embedded.vectors)
+                file.flush()
+
+        jsonl.write_stream(records(), file, self._meta)
+        file.flush()
+        return self._summary("-", reader.num_lines, 0)
+
+    def to_file(self, final: Path, journal: Path) -> EmbedSummary:
+        """Fill the journal, write the dump from it, remove it."""
+        meta, options = self._meta, self._options
+        if final.exists() and not options.overwrite:
+            done = self._check_done(final, meta)
+            discard_journal(journal)
+            return done
+        reader = LineReader(self._source, errors=options.errors)
+        with closing(reader), open_journal(journal, meta, resume=options.resume) as writer:
+            num_resumed = writer.num_committed
+            self._catch_up(reader, writer.committed)
+            self._fill(writer, reader)
+            self._finish(writer, final, meta, reader)
+        discard_journal(journal)
+        return self._summary(str(final), reader.num_lines, num_resumed)
+
+    def _check_done(self, final: Path, meta: Meta) -> EmbedSummary:
+        """The summary of a finished output, if it is of the same model, input and settings."""
+        remedy = "give another name, or --overwrite (overwrite=True) to replace it"
+        try:
+            with open_embeddings(final) as embeddings:
+                found = embeddings.meta
+        except ElmokitError:
+            raise FormatError(f"{final} exists and is no whole dump of elmokit: {remedy}.") from None
+        if difference := describe_difference(found, meta):
+            raise FormatError(f"{final} exists with {difference}: {remedy}.")
+        reader = LineReader(self._source, errors=self._options.errors)
+        for _ in reader:
+            pass
+        if reader.digest != found.extra.get("input_sha256"):
+            raise FormatError(f"{final} exists and was made from another input than {reader.name}: {remedy}.")
+        return replace(self._summary(str(final), reader.num_lines, reader.num_lines), was_done=True)
+
+    def _catch_up(self, reader: LineReader, committed: VectorStore) -> None:
+        """Read over the lines that are done, compare them with those of the journal, and take its state up."""
+        if not len(committed):
+            return
+        lines = iter(reader)
+        for _ in range(len(committed)):
+            if next(lines, None) is None:
+                break
+        if reader.num_lines < len(committed) or reader.digest != committed.note.get("sha256"):
+            raise FormatError(
+                f"{committed.path} holds an unfinished run over another input than {reader.name}: give the same "
+                f"input to finish it, {START_OVER}."
+            )
+        self._embedder.runner.carried = unpack_state(committed.read_arrays(), self._embedder.runner.device)
+
+    def _fill(self, writer: StoreWriter, reader: LineReader) -> None:
+        """Embed what is left, committing now and then at a window's edge."""
+        committed = time.monotonic()
+        for window in cut_windows(reader, self._step):
+            for line, embedded in self._embed(window, reader):
+                writer.add(line, embedded.tokens, embedded.vectors)
+            if time.monotonic() - committed >= COMMIT_SECONDS or writer.pending_bytes >= COMMIT_BYTES:
+                self._commit(writer, reader)
+                committed = time.monotonic()
+        self._commit(writer, reader)
+
+    def _commit(self, writer: StoreWriter, reader: LineReader) -> None:
+        carried = self._embedder.runner.carried if self._embedder.state == "carry" else None
+        writer.commit({"sha256": reader.digest}, pack_state(carried))
+
+    def _finish(self, writer: StoreWriter, final: Path, meta: Meta, reader: LineReader) -> None:
+        """Write the dump inside the journal, so that nothing of it is left elsewhere by a kill, and rename it."""
+        meta = replace(meta, extra=meta.extra | {"input_sha256": reader.digest}, model=writer.meta.model)
+        part = writer.path / f".dump.tmp{final.suffix}"
+        with VectorStore(writer.path) as store:
+            write_part(store, part, meta, dump_format(final))
+        sync_file(part)
+        os.replace(part, final)
+        sync_directory(final.parent)
+
+    def _embed(self, window: list[str], reader: LineReader) -> Iterator[tuple[str, Embedded]]:
+        inputs = [line if self._options.input == "text" else line.split() for line in window]
+        progress = self._progress
+        results = self._embedder.embed_window(inputs, self._output, batch_size=self._batch_size)
+        for line, embedded in zip(window, results, strict=True):
+            progress.num_tokens += len(embedded.tokens)
+            progress.num_blank += not embedded.tokens
+            yield line, embedded
+        progress.num_lines = reader.num_lines
+        progress.share = reader.share
+        self._report(progress)
+
+    def _summary(self, output: str, num_lines: int, num_resumed: int) -> EmbedSummary:
+        if self._progress.num_blank and self._output.selection.pooling:
+            warnings.warn(
+                f"{self._progress.num_blank} lines have no tokens: their pooled vectors are zeros.",
+                ElmokitWarning,
+                stacklevel=2,
+            )
+        seconds = time.monotonic() - self._started
+        return EmbedSummary(output, num_lines, self._progress.num_tokens, num_resumed, seconds, was_done=False)
+
+
+def layers_text(layers: Layers) -> str:
+    """The layers that were asked for, as dumps keep it."""
+    if isinstance(layers, str | int):
+        return str(layers)
+    return ",".join(repr(float(weight)) for weight in layers)

@@ -1,0 +1,139 @@
+"""Files of embeddings: `open_embeddings` reads ours and the peers', `write_dump` writes four formats by suffix.
+
+Each format is a module with `write(records, path, meta)`, which streams records to a path, and `read(path)`.
+"""
+
+import os.path
+import re
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from elmokit.embedding.records import Embeddings, Meta, Record
+from elmokit.embedding.store import VectorStore, is_store
+from elmokit.errors import ConfigError, FormatError
+
+FORMATS = {".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", ".npz": "npz", ".jsonl": "jsonl"}
+_COMPRESSED = re.compile(r"\.jsonl\.(gz|xz|bz2)$")
+
+
+def dump_format(path: str | Path) -> str:
+    """The name of the format that a path's suffix stands for.
+
+    Raises:
+        ConfigError: if it stands for none; the message lists the known ones.
+    """
+    suffix = Path(path).suffix.lower()
+    if suffix not in FORMATS:
+        known = ", ".join(FORMATS)
+        raise ConfigError(f"{path} ends in {suffix or 'no suffix'!r}: name a file that ends in one of {known}.")
+    return FORMATS[suffix]
+
+
+def check_output(output: str | Path) -> None:
+    """Refuse an output that could not be written, by its suffix or its folder, before anything is computed."""
+    format_ = dump_format(output)
+    parent = Path(output).resolve().parent
+    if not parent.is_dir():
+        raise ConfigError(f"the folder {parent} of the output does not exist: create it or give another path.")
+    if Path(output).is_dir():
+        raise ConfigError(f"the output {output} is a folder: give the name of a file.")
+    if format_ == "parquet":
+        _module("parquet").load_pyarrow()
+
+
+def write_dump(records: Iterable[Record], path: str | Path, meta: Meta) -> int:
+    """Write records to a file, in constant memory; it has its name only once it is whole.
+
+    Args:
+        records: sentences with vectors of one form; they are numbered anew from 0.
+        path: the file; its suffix (.hdf5, .h5, .parquet, .npz, .jsonl) says the format. One that exists is replaced.
+        meta: where the vectors come from.
+
+    Returns:
+        How many records were written.
+    """
+    from elmokit.formats._atomic import atomic_path  # not at the top: it loads torch, which reading does not need
+
+    format_ = dump_format(path)
+    with atomic_path(path, keep_suffix=True) as temporary:
+        return write_part(records, temporary, meta, format_)
+
+
+def write_part(records: Iterable[Record], path: Path, meta: Meta, format_: str) -> int:
+    """Write records to a path that the caller will rename."""
+    written: int = _module(format_).write(records, path, meta)
+    return written
+
+
+def open_embeddings(path: str | Path) -> Embeddings:
+    """Open a file of embeddings, or a vector store, to read from it as needed.
+
+    Reads what `elmokit embed` writes, and HDF5 files of AllenNLP (keyed by line or by sentence), bilm-tf,
+    ELMoForManyLangs (`prefix.ly0.hdf5`, or `prefix` for all its layers) and of e2e-coref's cache.
+
+    Example:
+        >>> with open_embeddings("vectors.hdf5") as embeddings:
+        ...     embeddings[0].vectors, embeddings[0].tokens
+        ...     embeddings.find("The play was cancelled .")
+
+    Raises:
+        FormatError: if it is none of these, or damaged.
+    """
+    path = Path(path)
+    if os.path.isdir(path):
+        return VectorStore(path)
+    if not os.path.exists(path):  # false, not an error, for a name that no file can have
+        if layers := _many_langs_layers(path):
+            embeddings: Embeddings = _module("peers").read_many_langs(path, layers)
+            return embeddings
+        raise FormatError(f"{path} does not exist: give a file of embeddings ({', '.join(FORMATS)}).")
+    format_ = "jsonl" if _COMPRESSED.search(path.name.lower()) else dump_format(path)
+    try:
+        embeddings = _module(format_).read(path)
+    except OSError as error:
+        raise FormatError(f"{path} cannot be read: {error.strerror or error}.") from None
+    return embeddings
+
+
+def is_dump(path: str | Path) -> bool:
+    """Whether a path is embeddings rather than a model; says so by name, for HDF5 by what the file holds."""
+    path = Path(path)
+    if os.path.isdir(path):
+        return is_store(path)
+    if not os.path.exists(path):  # false, not an error, for a name that no file can have
+        return bool(_many_langs_layers(path))
+    if path.suffix.lower() in (".hdf5", ".h5"):
+        return bool(_module("hdf5").holds_embeddings(path))
+    return path.suffix.lower() in FORMATS or bool(_COMPRESSED.search(path.name.lower()))
+
+
+def convert_dump(source: str | Path, target: str | Path, *, overwrite: bool = False) -> int:
+    """Write the embeddings of any file that can be read in the format that the target's suffix says.
+
+    Returns:
+        How many records were written.
+    """
+    target = Path(target)
+    dump_format(target)
+    if target.exists() and not overwrite:
+        raise FormatError(f"{target} already exists: give another name, or ask for it to be overwritten.")
+    with open_embeddings(source) as embeddings:
+        return write_dump(embeddings, target, embeddings.meta)
+
+
+def _many_langs_layers(prefix: Path) -> list[Path]:
+    """The files prefix.ly0.hdf5, prefix.ly1.hdf5 … of ELMoForManyLangs, lowest layer first."""
+    if not os.path.isdir(prefix.parent):
+        return []
+    numbered = (
+        (match, file)
+        for file in prefix.parent.iterdir()
+        if (match := re.fullmatch(re.escape(prefix.name) + r"\.ly(\d+)\.(?:hdf5|h5)", file.name))
+    )
+    return [file for _, file in sorted(numbered, key=lambda pair: int(pair[0][1]))]
+
+
+def _module(name: str) -> Any:
+    return import_module(f"elmokit.embedding.dumps.{name}")

@@ -1,0 +1,175 @@
+"""Reach into HDF5 files that somebody else made, trusting nothing in them."""
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from elmokit.embedding.records import Vectors
+from elmokit.errors import FormatError, UnsafeFileError
+
+_LARGEST_RATIO = 1000
+_DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on broken bytes
+
+
+class Hdf5File:
+    """An open file, read through plain groups and checked datasets only."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.root = h5py.File(path, "r")
+        except OSError as error:
+            with open(path, "rb") as raw:  # says itself if the file cannot be read at all
+                whole = raw.read(8) == b"\x89HDF\r\n\x1a\n"
+            if whole and "unable to lock" in str(error):
+                raise FormatError(f"{path} is being written by another process: wait until it ends.") from None
+            state = "is cut short or damaged: make it again" if whole else "is not an HDF5 file: give one"
+            raise FormatError(f"{path} {state}.") from None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self.root.close()
+
+    def find(self, *names: str) -> Any:
+        """The group or dataset at a path of names, or None; links are not followed."""
+        place: Any = self.root
+        with self.damage_reported():
+            for name in names:
+                if not isinstance(place, h5py.Group) or name not in place:
+                    return None
+                if not isinstance(place.get(name, getlink=True), h5py.HardLink):
+                    raise UnsafeFileError(
+                        f"{self.path}: {name[:60]!r} is a link to another place, which embeddings never need: "
+                        "get the file from a source you trust."
+                    )
+                place = place[name]
+        return place
+
+    def walk(self) -> Iterator[tuple[str, ...]]:
+        """The paths of all datasets, in the file's order."""
+        waiting: list[tuple[str, ...]] = [(name,) for name in reversed(list(self.root))]
+        seen: set[Any] = set()
+        while waiting:
+            names = waiting.pop()
+            found = self.find(*names)
+            if isinstance(found, h5py.Group):
+                with self.damage_reported():
+                    address = h5py.h5o.get_info(found.id).addr
+                    if address in seen:
+                        raise UnsafeFileError(f"{self.path}: a group contains itself: this is no file of embeddings.")
+                    seen.add(address)
+                    waiting += [(*names, name) for name in reversed(list(found))]
+            elif isinstance(found, h5py.Dataset):
+                yield names
+
+    def vectors(self, *names: str) -> Vectors:
+        """The numbers of a dataset."""
+        dataset = self.checked(*names)
+        with self.damage_reported():
+            array: Vectors = np.asarray(dataset[...])
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+
+    def checked(self, *names: str) -> Any:
+        """A dataset of floating point numbers that lie in this file."""
+        dataset = self.find(*names)
+        key = "/".join(names)[:60]
+        if not isinstance(dataset, h5py.Dataset):
+            raise FormatError(f"{self.path} has no sentence {key!r}: it is incomplete; make it again.")
+        with self.damage_reported():
+            if dataset.dtype.kind != "f" or not 1 <= dataset.ndim <= 3:
+                raise FormatError(
+                    f"{self.path} is no file of embeddings: {key!r} holds {dataset.dtype} of shape {dataset.shape}, "
+                    "but vectors are floating point of 1 to 3 dimensions."
+                )
+            stored = dataset.id.get_storage_size()
+            if dataset.external is not None or dataset.is_virtual or dataset.nbytes > _LARGEST_RATIO * max(stored, 1):
+                raise UnsafeFileError(
+                    f"{self.path}: {key!r} lies outside the file or unpacks to {dataset.nbytes:,} bytes from "
+                    f"{stored:,}: get the file from a source you trust."
+                )
+        return dataset
+
+    @contextmanager
+    def damage_reported(self) -> Iterator[None]:
+        """One sentence for whatever broken bytes do to h5py."""
+        try:
+            yield
+        except _DAMAGED as error:
+            reason = " ".join(str(error).split())[:150]
+            raise FormatError(f"{self.path} cannot be read ({reason}): make it again.") from None
+
+
+class WriteFile:
+    """A file for h5py to write to that never fails in its hands.
+
+    HDF5 cannot close a file that it cannot flush, and complains about it to the end of the process. So an error (a full
+    disk) is remembered here, what follows is thrown away, and `check` raises it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file = open(path, "w+b")
+        self._error: OSError | None = None
+
+    def check(self) -> None:
+        """Raise the first error, if there was one."""
+        if self._error is not None:
+            number = self._error.errno or errno.EIO
+            raise OSError(number, os.strerror(number), str(self._path)) from None
+
+    def close(self) -> None:
+        """Close the file; `check` says whether all of it is there."""
+        self._try(self._file.close)
+
+    def write(self, data: bytes) -> int:
+        """See `io.RawIOBase`; as are the following."""
+        self._try(self._file.write, data)
+        return len(data)
+
+    def read(self, size: int = -1) -> bytes:  # noqa: D102
+        return self._file.read(size)
+
+    def readinto(self, buffer: bytearray) -> int:  # noqa: D102
+        return self._try(self._file.readinto, buffer) or 0
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:  # noqa: D102
+        return self._try(self._file.seek, offset, whence) or 0
+
+    def tell(self) -> int:  # noqa: D102
+        return self._file.tell()
+
+    def truncate(self, size: int) -> int:  # noqa: D102
+        return self._try(self._file.truncate, size) or 0
+
+    def flush(self) -> None:  # noqa: D102
+        self._try(self._file.flush)
+
+    def _try(self, action: Callable[..., Any], *arguments: Any) -> Any:
+        if self._error is None or action == self._file.close:
+            try:
+                return action(*arguments)
+            except OSError as error:
+                self._error = self._error or error
+        return None
+
+
+@contextmanager
+def write_hdf5(path: Path) -> Iterator[tuple[h5py.File, WriteFile]]:
+    """A new HDF5 file, and what it is written through, whose `check` tells whether the disk still takes it."""
+    sink = WriteFile(path)
+    try:
+        # Groups as of HDF5 1.8 (2008) hold a million names in constant memory; those before it did not.
+        with h5py.File(sink, "w", libver=("v108", "v108")) as file:
+            yield file, sink
+    except (OSError, RuntimeError, ValueError):
+        sink.check()  # the cause, where h5py only knows the consequence
+        raise
+    finally:
+        sink.close()
+    sink.check()

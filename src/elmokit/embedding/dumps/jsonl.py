@@ -1,0 +1,186 @@
+"""JSON lines: the first line says where the vectors come from, then an object a sentence.
+
+    {"elmokit": {"model": …, "layers": "top", …}}
+    {"index": 0, "text": "The play .", "tokens": ["The", "play", "."], "vectors": [[…], […], […]]}
+
+Numbers have as many digits as bring back every bit.
+"""
+
+import bz2
+import gzip
+import json
+import lzma
+import zlib
+from array import array
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json
+from elmokit.errors import FormatError
+
+_DIGITS = {2: 5, 4: 9, 8: 17}  # by bytes of a number
+_VECTORS = b', "vectors": '
+_OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
+_DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+
+
+def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
+    """Write a file."""
+    with open(path, "wb") as file:
+        return write_stream(records, file, meta)
+
+
+def write_stream(records: Iterable[Record], file: IO[bytes], meta: Meta) -> int:
+    """Write to an open file, as records come."""
+    stream, meta = checked(records, meta)
+    file.write(to_json({"elmokit": meta.to_dict()}) + b"\n")
+    count = 0
+    for count, record in enumerate(stream, start=1):
+        head = to_json({"index": count - 1, "text": record.text, "tokens": list(record.tokens)})
+        file.write(head[:-1] + _VECTORS)
+        for part in _numbers(record.vectors):
+            file.write(part)
+        file.write(b"}\n")
+    return count
+
+
+def _numbers(vectors: Vectors) -> Iterator[bytes]:
+    """Nested lists, a row at a time: the numbers of a long text as Python objects would fill the memory."""
+    if vectors.ndim == 1:
+        yield _row(vectors)
+        return
+    yield b"["
+    for place, part in enumerate(vectors):
+        yield b", " if place else b""
+        yield from _numbers(part)
+    yield b"]"
+
+
+def _row(row: Vectors) -> bytes:
+    # A zero written by %g loses its sign, and NaN is spelled differently.
+    if not np.isfinite(row).all() or not row.all():
+        return json.dumps(row.tolist()).encode()
+    pattern = f"%.{_DIGITS[row.dtype.itemsize]}g"
+    return ("[" + ", ".join([pattern] * len(row)) % tuple(row.tolist()) + "]").encode()
+
+
+def read(path: Path) -> Embeddings:
+    """Open a file that `write` made, compressed (.gz, .xz, .bz2) or not."""
+    return JsonlDump(path)
+
+
+class JsonlDump(Embeddings):
+    """See the module's docstring; where the lines start is found in one pass when it is first needed."""
+
+    layout = "jsonl"
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: IO[bytes] = _OPENERS.get(path.suffix.lower(), open)(path, "rb")
+        self._starts: array[int] | None = None
+        try:
+            first = self._line(0)
+            values = json.loads(first) if first.startswith(b'{"elmokit"') else {}
+            if not isinstance(values.get("elmokit"), dict):
+                raise FormatError(f"{path} was not written by elmokit: its first line has no meta; give a dump.")
+            self.meta = Meta.from_dict(values["elmokit"], origin=str(path))
+        except ValueError:
+            self._file.close()
+            raise FormatError(f"{path}: its first line is damaged: make the file again.") from None
+        except BaseException:
+            self._file.close()
+            raise
+        self._first = len(first)
+
+    def __len__(self) -> int:
+        return len(self._places()) - 1
+
+    def _places(self) -> "array[int]":
+        """Where each line of a sentence starts, and the end of the file."""
+        if self._starts is None:
+            starts = array("q", [self._first])
+            for line in self._lines():
+                starts.append(starts[-1] + len(line))
+            self._starts = starts
+        return self._starts
+
+    def _lines(self) -> Iterator[bytes]:
+        self._seek(self._first)
+        while line := self._next():
+            if not line.endswith(b"\n"):
+                raise FormatError(f"{self.path} is cut short in its last line: make the file again.")
+            yield line
+
+    def __iter__(self) -> Iterator[Record]:
+        position, index = self._first, 0
+        while line := self._line(position):
+            yield Record(index, *self._sentence(line, index), self._vectors(line, index))
+            position, index = position + len(line), index + 1
+
+    def sentences(self) -> Iterator[Sentence]:
+        """See `Embeddings`."""
+        for index, line in enumerate(self._lines()):
+            yield self._sentence(line, index)
+
+    def read_vectors(self, index: int) -> Vectors:
+        """See `Embeddings`."""
+        return self._vectors(self._line(self._places()[index]), index)
+
+    def read_sentence(self, index: int) -> Sentence:
+        """See `Embeddings`."""
+        return self._sentence(self._line(self._places()[index]), index)
+
+    def close(self) -> None:
+        """See `Embeddings`."""
+        self._file.close()
+
+    def _sentence(self, line: bytes, index: int) -> Sentence:
+        # Inside a JSON string a quote is escaped, so this can only be the key itself.
+        head, found, _ = line.partition(_VECTORS)
+        values = self._parse(head + b"}" if found else line, index)
+        try:
+            text, tokens = values["text"], tuple(values["tokens"])
+        except (KeyError, TypeError):
+            raise self._damaged(index) from None
+        return text, tokens
+
+    def _vectors(self, line: bytes, index: int) -> Vectors:
+        _, found, numbers = line.rpartition(_VECTORS)
+        values = self._parse(numbers.rstrip()[:-1], index) if found else self._parse(line, index).get("vectors")
+        try:
+            vectors = np.array(values, dtype=self.meta.dtype)
+            return vectors.reshape(self.meta.shape(vectors.size and vectors.shape[-2] if vectors.ndim > 1 else 0))
+        except (ValueError, TypeError):
+            raise self._damaged(index) from None
+
+    def _parse(self, data: bytes, index: int) -> Any:
+        try:
+            return json.loads(data)
+        except ValueError:
+            raise self._damaged(index) from None
+
+    def _damaged(self, index: int) -> FormatError:
+        return FormatError(f"{self.path}: the line of sentence {index} is damaged: make the file again.")
+
+    def _line(self, position: int) -> bytes:
+        self._seek(position)
+        return self._next()
+
+    def _seek(self, position: int) -> None:
+        try:
+            if self._file.tell() != position:
+                self._file.seek(position)
+        except _DAMAGED as error:
+            raise self._unreadable(error) from None
+
+    def _next(self) -> bytes:
+        try:
+            return self._file.readline()
+        except _DAMAGED as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: Exception) -> FormatError:
+        return FormatError(f"{self.path} is damaged or not compressed as its name says ({error}): make it again.")

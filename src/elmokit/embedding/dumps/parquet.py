@@ -1,0 +1,156 @@
+"""Parquet: a row a sentence, for pandas, polars, DuckDB and Spark.
+
+Columns: `index`, `text`, `tokens` (list of strings), and the vectors: `vectors`, or with all layers a column a layer
+(`layer_0`, `layer_1` …), so that a reader can take the one it needs. A cell is a list of T fixed-size lists of D
+numbers; pooled, one such list. The schema's metadata says under `elmokit` where the vectors come from (JSON).
+"""
+
+import bisect
+import json
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json
+from elmokit.errors import ConfigError, FormatError, InputError
+
+GROUP_BYTES, GROUP_ROWS = 8 * 2**20, 4096
+"""A group of rows is what is in memory at a time, and what has to be read to get at one row."""
+_META = b"elmokit"
+
+
+def load_pyarrow() -> tuple[Any, Any]:
+    """Import pyarrow and its parquet module, or an error that says how to get them."""
+    try:
+        return import_module("pyarrow"), import_module("pyarrow.parquet")
+    except ImportError:
+        raise ConfigError(
+            '.parquet files need pyarrow, which is not installed: run pip install "elmokit[parquet]".'
+        ) from None
+
+
+def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
+    """Write a file."""
+    pyarrow, parquet = load_pyarrow()
+    stream, meta = checked(records, meta)
+    columns = _columns(meta)
+    cell = pyarrow.list_(pyarrow.from_numpy_dtype(np.dtype(meta.dtype)), meta.width)
+    vectors = cell if meta.pooled else pyarrow.list_(cell)
+    fields = [("index", pyarrow.int64()), ("text", pyarrow.string()), ("tokens", pyarrow.list_(pyarrow.string()))]
+    schema = pyarrow.schema([*fields, *((name, vectors) for name in columns)])
+    schema = schema.with_metadata({_META: to_json(meta.to_dict())})
+    count, size = 0, 0
+    group: list[Record] = []
+    with (
+        open(path, "wb") as file,
+        parquet.ParquetWriter(file, schema, compression="none", use_dictionary=False) as writer,
+    ):
+        for record in stream:
+            group.append(record)
+            size += record.vectors.nbytes
+            if size >= GROUP_BYTES or len(group) == GROUP_ROWS:
+                writer.write_table(_table(pyarrow, schema, group, count, meta))
+                count, size, group = count + len(group), 0, []
+        if group:
+            writer.write_table(_table(pyarrow, schema, group, count, meta))
+    return count + len(group)
+
+
+def _columns(meta: Meta) -> list[str]:
+    return ["vectors"] if meta.num_layers is None else [f"layer_{depth}" for depth in range(meta.num_layers)]
+
+
+def _table(pyarrow: Any, schema: Any, group: list[Record], first: int, meta: Meta) -> Any:
+    try:
+        texts = pyarrow.array([record.text for record in group], pyarrow.string())
+        tokens = pyarrow.array([list(record.tokens) for record in group], pyarrow.list_(pyarrow.string()))
+    except UnicodeEncodeError:
+        raise InputError("a sentence holds half a surrogate pair, which parquet cannot: correct the text.") from None
+    arrays = [pyarrow.array(range(first, first + len(group)), pyarrow.int64()), texts, tokens]
+    for depth, _ in enumerate(_columns(meta)):
+        parts = [record.vectors if meta.num_layers is None else record.vectors[depth] for record in group]
+        rows = np.stack(parts) if meta.pooled else np.concatenate(parts)  # (N, D)
+        cells = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array(rows.reshape(-1)), meta.width)
+        if not meta.pooled:
+            ends = np.cumsum([0, *(len(part) for part in parts)], dtype=np.int32)
+            cells = pyarrow.ListArray.from_arrays(pyarrow.array(ends), cells)
+        arrays.append(cells)
+    return pyarrow.Table.from_arrays(arrays, schema=schema)
+
+
+def read(path: Path) -> Embeddings:
+    """Open a file that `write` made."""
+    pyarrow, parquet = load_pyarrow()
+    try:
+        file = parquet.ParquetFile(path)
+    except (pyarrow.ArrowException, ValueError) as error:
+        reason = " ".join(str(error).split())[:150]
+        raise FormatError(f"{path} is cut short, damaged or not parquet ({reason}): make it again.") from None
+    try:
+        return ParquetDump(path, file, (pyarrow.ArrowException, OSError))
+    except BaseException:
+        file.close()
+        raise
+
+
+class ParquetDump(Embeddings):
+    """See the module's docstring; the group of rows that was read last is kept."""
+
+    layout = "parquet"
+
+    def __init__(self, path: Path, file: Any, damaged: tuple[type[Exception], ...]) -> None:
+        self.path = path
+        self._file = file
+        self._damaged = damaged
+        try:
+            values = json.loads((file.schema_arrow.metadata or {})[_META])
+            self.meta = Meta.from_dict(values, origin=str(path))
+            if not {"text", "tokens", *_columns(self.meta)} <= set(file.schema_arrow.names):
+                raise KeyError
+        except (KeyError, ValueError):
+            raise FormatError(f"{path} was not written by elmokit: its schema has no meta; give a dump.") from None
+        groups = range(file.metadata.num_row_groups)
+        self._starts = [0]
+        for group in groups:
+            self._starts.append(self._starts[-1] + file.metadata.row_group(group).num_rows)
+        self._read: dict[tuple[str, ...], tuple[int, Any]] = {}
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def read_vectors(self, index: int) -> Vectors:
+        """See `Embeddings`."""
+        table, row = self._group(index, *_columns(self.meta))
+        layers = [self._cell(table.column(name)[row]) for name in _columns(self.meta)]
+        return layers[0] if self.meta.num_layers is None else np.stack(layers)
+
+    def _cell(self, cell: Any) -> Vectors:
+        values = cell.values if self.meta.pooled else cell.values.flatten()
+        numbers: Vectors = values.to_numpy(zero_copy_only=False)
+        width = self.meta.width or 0
+        shape = (width,) if self.meta.pooled else (len(numbers) // max(width, 1), width)
+        return numbers.reshape(shape)
+
+    def read_sentence(self, index: int) -> Sentence:
+        """See `Embeddings`."""
+        table, row = self._group(index, "text", "tokens")
+        return table.column("text")[row].as_py(), tuple(table.column("tokens")[row].as_py())
+
+    def _group(self, index: int, *columns: str) -> tuple[Any, int]:
+        number = bisect.bisect_right(self._starts, index) - 1
+        if self._read.get(columns, (-1, None))[0] != number:
+            self._read.pop(columns, None)
+            try:
+                self._read[columns] = (number, self._file.read_row_group(number, columns=list(columns)))
+            except self._damaged as error:
+                reason = " ".join(str(error).split())[:150]
+                raise FormatError(f"{self.path} is damaged ({reason}): make it again.") from None
+        return self._read[columns][1], index - self._starts[number]
+
+    def close(self) -> None:
+        """See `Embeddings`."""
+        self._read.clear()
+        self._file.close()

@@ -1,0 +1,78 @@
+"""The journal of an embedding run: a vector store beside the output, and what a resumed run takes from it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from numpy.typing import NDArray
+
+from elmokit.embedding.records import Meta
+from elmokit.embedding.store import LOCK, is_store
+from elmokit.embedding.store_writer import StoreWriter, delete_store
+from elmokit.errors import FormatError
+from elmokit.model.bilm import BiLMState
+from elmokit.model.lstm import LstmState
+
+START_OVER = "or start over with --no-resume (resume=False)"
+
+
+def journal_path(output: Path) -> Path:
+    """Where the journal of an output stands."""
+    return output.with_name(output.name + ".journal")
+
+
+def open_journal(path: Path, meta: Meta, *, resume: bool) -> StoreWriter:
+    """Go on with the journal of the same run, or begin one; that of another run is refused and left alone."""
+    if is_store(path) and not resume:
+        delete_store(path)
+    if not is_store(path):
+        return StoreWriter.create(path, meta)
+    writer = StoreWriter.append(path)
+    if difference := describe_difference(writer.meta, meta):
+        writer.close()
+        raise FormatError(
+            f"{path} holds an unfinished run with {difference}: repeat that run's settings to finish it, {START_OVER}."
+        )
+    return writer
+
+
+def discard_journal(path: Path) -> None:
+    """Remove what is left of the journal of a finished run, and no other folder."""
+    if is_store(path) or (path.is_dir() and set(os.listdir(path)) <= {LOCK}):
+        delete_store(path)
+
+
+def describe_difference(found: Meta, wanted: Meta) -> str | None:
+    """The first thing in which two runs differ, in words; a model's name may, its fingerprint may not."""
+    left, right = (meta.to_dict() | meta.extra for meta in (found, wanted))
+    for name in ("fingerprint", "layers", "pooling", "state", "dtype", "num_layers", "width", *wanted.extra, "elmokit"):
+        if left.get(name) != right[name]:
+            if name == "fingerprint":
+                return f"vectors of another model ({found.model or 'unknown'})"
+            return f"{name} {left.get(name)!r} instead of {right[name]!r}"
+    return None
+
+
+def pack_state(state: BiLMState | None) -> dict[str, NDArray[Any]]:
+    """A carried state as arrays that a chunk can keep."""
+    if state is None:
+        return {}
+    return {
+        f"{side}_{name}": tensor.cpu().numpy()
+        for side, half in zip(BiLMState._fields, state, strict=True)
+        for name, tensor in zip(LstmState._fields, half, strict=True)
+    }
+
+
+def unpack_state(arrays: Mapping[str, NDArray[Any]], device: torch.device) -> BiLMState | None:
+    """The state that `pack_state` took apart."""
+    if not arrays:
+        return None
+    return BiLMState(
+        *(
+            LstmState(*(torch.from_numpy(arrays[f"{side}_{name}"]).to(device) for name in LstmState._fields))
+            for side in BiLMState._fields
+        )
+    )

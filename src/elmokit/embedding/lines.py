@@ -1,0 +1,110 @@
+"""Lines of a file or of standard input, with their number, their exact bytes hashed, and how far reading has come."""
+
+import hashlib
+import io
+import os
+import sys
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, TextIO
+
+from elmokit.errors import InputError
+from elmokit.text.files import open_text
+
+Errors = Literal["strict", "replace"]
+WINDOW_LINES = 512
+WINDOW_CHARACTERS = 1 << 17
+"""A window ends after so many lines, or earlier if they are long: its vectors are in memory together."""
+
+
+class LineReader:
+    """Reads lines once; `digest` covers those that were handed out.
+
+    Args:
+        source: a path, compressed if it ends in .gz, .xz or .bz2; "-" is standard input.
+        errors: what to do with bytes that are not UTF-8: "strict" stops and names the line, "replace" puts U+FFFD.
+    """
+
+    def __init__(self, source: str | Path, *, errors: Errors = "strict") -> None:
+        self.name = "standard input" if str(source) == "-" else str(source)
+        self._source = source
+        self._errors = errors
+        self._hash = hashlib.sha256()
+        self._file: TextIO | None = None
+        self._finished = False
+        self.num_lines = 0
+        self._lines = self._read()
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the lines so far; how the last one ends does not matter."""
+        return self._hash.hexdigest()
+
+    def __iter__(self) -> Iterator[str]:
+        return self._lines
+
+    @property
+    def share(self) -> float | None:
+        """How much of the file was read, or None if that cannot be known."""
+        if self._finished:
+            return 1.0
+        with suppress(OSError, AttributeError, ValueError):
+            if self._file is not None:
+                number = self._file.fileno()
+                return os.lseek(number, 0, os.SEEK_CUR) / (os.fstat(number).st_size or 1)
+        return None
+
+    def close(self) -> None:
+        """Stop reading."""
+        self._lines.close()
+
+    def _read(self) -> Generator[str]:  # a generator: what its user raises must not be taken for a reading error
+        if str(self._source) == "-":
+            file = io.TextIOWrapper(sys.stdin.buffer, "utf-8", "surrogateescape", newline="\n")
+            try:
+                yield from self._decoded(file)
+            finally:
+                file.detach()  # or standard input would be closed with it
+            return
+        with open_text(Path(self._source), errors="surrogateescape") as text:
+            self._file = text
+            yield from self._decoded(text)
+            self._finished = True
+        self._file = None
+
+    def _decoded(self, file: TextIO) -> Iterator[str]:
+        for line in file:
+            data = line.encode("utf-8", "surrogateescape").removesuffix(b"\n")
+            self.num_lines += 1
+            try:
+                text = data.decode("utf-8", self._errors)
+            except UnicodeDecodeError as error:
+                raise InputError(
+                    f"line {self.num_lines} of {self.name} is not UTF-8 ({error.reason} at byte {error.start + 1}): "
+                    "convert the file, or let --errors replace (errors='replace') put U+FFFD there."
+                ) from None
+            self._hash.update(data + b"\n")
+            yield text.strip()
+
+
+def cut_windows(lines: Iterable[str], step: int = 1) -> Iterator[list[str]]:
+    """Cut lines into windows of a multiple of `step` lines; where a window ends depends on its own lines alone."""
+    window: list[str] = []
+    characters = 0
+    most = max(1, WINDOW_LINES // step) * step
+    for line in lines:
+        window.append(line)
+        characters += len(line)
+        if len(window) == most or (characters >= WINDOW_CHARACTERS and len(window) % step == 0):
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
+
+
+def check_readable(source: str | Path) -> None:
+    """Refuse an input that cannot be opened, before a model is loaded for it."""
+    if str(source) != "-":
+        with open_text(Path(source), errors="surrogateescape"):
+            pass

@@ -1,0 +1,248 @@
+"""A sentence with its vectors, what is known of where they come from, and the one way to read many of them.
+
+Notation: L layers, T tokens of a sentence, D width of a vector.
+"""
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import chain
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit._version import __version__
+from elmokit.errors import FormatError
+
+Vectors = NDArray[np.floating]
+Sentence = tuple[str, tuple[str, ...]]
+"""Text and tokens."""
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A sentence with its vectors."""
+
+    index: int
+    text: str
+    """The line as it was given, without white space around it."""
+    tokens: tuple[str, ...]
+    """Empty where a peer's file keeps none."""
+    vectors: Vectors
+    """(L, T, D) for all layers, (T, D) for one or a mix; (L, D) or (D,) if the tokens were pooled."""
+
+
+@dataclass(frozen=True)
+class Meta:
+    """Where vectors come from, and their form."""
+
+    model: str = ""
+    fingerprint: str = ""
+    layers: str = ""
+    """What was asked for: all, top, average, a number or weights."""
+    pooling: str = "none"
+    """none, mean or max; anything but none means that there is no T."""
+    state: str = ""
+    dtype: str = "float32"
+    num_layers: int | None = None
+    """L, or None if the vectors have no axis of layers."""
+    width: int | None = None
+    """D, or None as long as no vector was seen."""
+    elmokit: str = __version__
+    extra: dict[str, Any] = field(default_factory=dict)
+    """Anything else that JSON can hold."""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether a sentence has one vector (a layer) instead of one a token."""
+        return self.pooling != "none"
+
+    def shape(self, num_tokens: int) -> tuple[int, ...]:
+        """The shape of a sentence's vectors."""
+        leading = () if self.num_layers is None else (self.num_layers,)
+        middle = () if self.pooled else (num_tokens,)
+        return (*leading, *middle, self.width or 0)
+
+    def completed(self, vectors: Vectors) -> "Meta":
+        """The same with what the first record shows."""
+        if self.width is not None:
+            return self
+        axes = vectors.ndim - (1 if self.pooled else 2)
+        if axes not in (0, 1):
+            raise FormatError(
+                f"the vectors of a record have shape {vectors.shape}, but with pooling {self.pooling!r} they have "
+                f"{1 if self.pooled else 2} dimensions, and one more for layers: correct one of the two."
+            )
+        return replace(
+            self,
+            num_layers=vectors.shape[0] if axes else None,
+            width=vectors.shape[-1],
+            dtype=vectors.dtype.name,
+        )
+
+    def check(self, vectors: Vectors) -> None:
+        """Refuse vectors of another form than the first ones."""
+        length = vectors.shape[-2] if vectors.ndim > 1 else 0
+        if vectors.shape != self.shape(length) or vectors.dtype != self.dtype:
+            raise FormatError(
+                f"a record holds {vectors.dtype} of shape {vectors.shape} where {self.dtype} of shape "
+                f"{self.form} is kept: all records of a file have one form."
+            )
+
+    @property
+    def form(self) -> str:
+        """The shape in letters and numbers."""
+        layers = [] if self.num_layers is None else [str(self.num_layers)]
+        return f"({', '.join([*layers, *([] if self.pooled else ['T']), str(self.width)])})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Any, *, origin: str) -> "Meta":
+        """Back from plain values, refusing what no `Meta` looks like."""
+        known = {item.name for item in fields(cls)}
+        try:
+            meta = cls(**{name: value for name, value in values.items() if name in known})
+            np.dtype(meta.dtype)
+            texts = (meta.model, meta.fingerprint, meta.layers, meta.pooling, meta.state, meta.dtype, meta.elmokit)
+            sizes = [size for size in (meta.num_layers, meta.width) if size is not None]
+            right = all(isinstance(text, str) for text in texts) and isinstance(meta.extra, dict)
+            if not right or not all(type(size) is int and size >= 0 for size in sizes):
+                raise TypeError
+        except (AttributeError, TypeError):
+            raise FormatError(f"{origin} does not say what its vectors are: it was not written by elmokit.") from None
+        return meta
+
+
+def to_json(value: Any) -> bytes:
+    """JSON as UTF-8; what UTF-8 cannot hold (lone surrogates) is escaped."""
+    try:
+        return json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return json.dumps(value).encode("ascii")
+
+
+def checked(records: Iterable[Record], meta: Meta) -> tuple[Iterator[Record], Meta]:
+    """The records, each compared with the meta, and the meta completed by the first of them."""
+    stream = iter(records)
+    first = next(stream, None)
+    if first is None:
+        return iter(()), meta if meta.width is not None else replace(meta, width=0)
+    meta = meta.completed(first.vectors)
+
+    def run() -> Iterator[Record]:
+        for record in chain([first], stream):
+            meta.check(record.vectors)
+            yield record
+
+    return run(), meta
+
+
+class Embeddings(ABC):
+    """Sentences with their vectors, read from disk as they are asked for.
+
+    `len(e)`, `e[i]` (also from the end), `e[a:b]` (another lazy sequence), iteration, `e.find(text)`, `e.tokens(i)`,
+    `e.meta`; a context manager.
+
+    Attributes:
+        path: what was opened.
+        meta: where the vectors come from.
+        layout: which layout it is, e.g. "hdf5" or "many-langs".
+    """
+
+    path: Path
+    meta: Meta
+    layout: str
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def read_vectors(self, index: int) -> Vectors:
+        """The vectors of record `index`, which is at least 0 and in range."""
+
+    @abstractmethod
+    def read_sentence(self, index: int) -> Sentence:
+        """Text and tokens of record `index`, which is at least 0 and in range."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of the file."""
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Slice": ...
+    def __getitem__(self, index: int | slice) -> "Record | Slice":
+        if isinstance(index, slice):
+            return Slice(self, range(len(self))[index])
+        place = self._place(index)
+        return Record(place, *self.read_sentence(place), self.read_vectors(place))
+
+    def __iter__(self) -> Iterator[Record]:
+        for index in range(len(self)):
+            yield self[index]
+
+    def tokens(self, index: int) -> tuple[str, ...]:
+        """The tokens of a record, without reading its vectors."""
+        return self.read_sentence(self._place(index))[1]
+
+    def text(self, index: int) -> str:
+        """The text of a record, without reading its vectors."""
+        return self.read_sentence(self._place(index))[0]
+
+    def sentences(self) -> Iterator[Sentence]:
+        """Text and tokens of every record, without reading vectors."""
+        for index in range(len(self)):
+            yield self.read_sentence(index)
+
+    def find(self, sentence: str | Sequence[str]) -> list[int]:
+        """The numbers of all records with this text (a str; white space around it does not count) or these tokens."""
+        part, wanted = wanted_sentence(sentence)
+        return [index for index, found in enumerate(self.sentences()) if found[part] == wanted]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _place(self, index: int) -> int:
+        length = len(self)
+        place = range(length)[index] if -length <= index < length else None
+        if place is None:
+            raise IndexError(f"there is no record {index}: {self.path} holds {length}.")
+        return place
+
+
+def wanted_sentence(sentence: str | Sequence[str]) -> tuple[int, str | tuple[str, ...]]:
+    """Which half of a `Sentence` to compare, and with what."""
+    return (0, sentence.strip()) if isinstance(sentence, str) else (1, tuple(sentence))
+
+
+class Slice(Sequence[Record]):
+    """Some records of an `Embeddings`; nothing is read before it is asked for."""
+
+    def __init__(self, embeddings: Embeddings, places: range) -> None:
+        self._embeddings = embeddings
+        self._places = places
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    @overload
+    def __getitem__(self, index: int) -> Record: ...
+    @overload
+    def __getitem__(self, index: slice) -> "Slice": ...
+    def __getitem__(self, index: int | slice) -> "Record | Slice":
+        if isinstance(index, slice):
+            return Slice(self._embeddings, self._places[index])
+        return self._embeddings[self._places[index]]

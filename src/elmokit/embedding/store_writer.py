@@ -1,0 +1,249 @@
+"""Writing a vector store: chunk by chunk, so that a kill at any moment loses only what was not committed."""
+
+import errno
+import json
+import os
+from array import array
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.embedding.records import Meta, Vectors
+from elmokit.embedding.store import (
+    INDEX,
+    LOCK,
+    META,
+    VectorStore,
+    chunk_path,
+    encode_text,
+    encode_tokens,
+    is_store,
+    meta_text,
+    own_files,
+    read_meta,
+    sentence_hash,
+)
+from elmokit.errors import FormatError
+from elmokit.formats._atomic import sync_directory, write_text_atomic
+
+try:
+    import fcntl
+except ImportError:  # a system without file locks
+    fcntl = None  # type: ignore[assignment]
+
+
+class StoreLock:
+    """Held by the one process that writes; it ends with the process, however that ends."""
+
+    def __init__(self, store: Path) -> None:
+        self._path = store / LOCK
+        while True:
+            self._file = open(self._path, "a+", encoding="ascii")
+            try:
+                self._acquire()
+            except BaseException:
+                self._file.close()
+                raise
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path)):
+                    break
+            self._file.close()  # its last holder removed it meanwhile
+        self._file.truncate(0)
+        self._file.write(f"{os.getpid()}\n")
+        self._file.flush()
+
+    def _acquire(self) -> None:
+        if fcntl is None:
+            return
+        try:
+            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._file.seek(0)
+            holder = self._file.read(20).strip() or "another process"
+            raise FormatError(
+                f"{self._path.parent} is being written by process {holder}: wait until it ends, or stop it."
+            ) from None
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
+                raise
+
+    def release(self) -> None:
+        """Let others write."""
+        with suppress(OSError):
+            self._path.unlink()
+        self._file.close()
+
+
+class StoreWriter:
+    """Appends records to a store; they count once they are committed. Open it with `create` or `append`."""
+
+    def __init__(self, path: Path, meta: Meta, lock: StoreLock) -> None:
+        self.path = path
+        self.meta = meta
+        self._lock = lock
+        self._dtype = np.dtype(meta.dtype).newbyteorder("<")
+        committed = VectorStore(path)
+        for leftover in own_files(path, from_chunk=committed.num_chunks):
+            leftover.unlink()
+        self.committed = committed
+        """The store as it was when it was opened."""
+        self.num_committed = len(committed)
+        self._number = committed.num_chunks
+        self._files: dict[str, IO[bytes]] = {}
+        self._begin()
+
+    @classmethod
+    def create(cls, path: str | Path, meta: Meta) -> "StoreWriter":
+        """Make a new store in a folder that is new or empty."""
+        path = Path(path)
+        if meta.width is None:
+            raise FormatError(f"the store {path} needs to know how wide its vectors are: set Meta.width.")
+        path.mkdir(exist_ok=True)
+        lock = StoreLock(path)
+        try:
+            strange = {name for name in os.listdir(path) if name != LOCK and not (name[0] == "." and ".tmp" in name)}
+            if strange:
+                raise FormatError(f"{path} already holds files, e.g. {min(strange)}: give a new folder.")
+            write_text_atomic(path / META, meta_text(meta))
+            return cls(path, meta, lock)
+        except BaseException:
+            lock.release()
+            with suppress(OSError):  # it is not empty
+                path.rmdir()
+            raise
+
+    @classmethod
+    def append(cls, path: str | Path) -> "StoreWriter":
+        """Go on with a store; what its last writer did not commit is cleared away."""
+        path = Path(path)
+        meta = read_meta(path)
+        lock = StoreLock(path)
+        try:
+            return cls(path, meta, lock)
+        except BaseException:
+            lock.release()
+            raise
+
+    @property
+    def num_records(self) -> int:
+        """Records so far, the uncommitted ones included."""
+        return self.num_committed + len(self._tokens_hashes)
+
+    @property
+    def pending_bytes(self) -> int:
+        """Bytes of vectors that are not committed."""
+        return self._num_rows * self._row_bytes
+
+    def add(self, text: str, tokens: Sequence[str], vectors: Vectors) -> None:
+        """Append a record to the open chunk.
+
+        Args:
+            text: the sentence.
+            tokens: its tokens.
+            vectors: (L, T, D), (T, D), (L, D) or (D,), as the store's meta says.
+        """
+        self.meta.check(vectors)
+        if self.meta.pooled:
+            rows = vectors[None]  # (1, D) or (1, L, D)
+        else:
+            rows = vectors if self.meta.num_layers is None else vectors.swapaxes(0, 1)  # (T, D) or (T, L, D)
+        data = {"tokens": encode_tokens(tokens), "texts": encode_text(text)}
+        for part, content in data.items():
+            self._write(part, content)
+            self._places[part].append(self._places[part][-1] + len(content))
+        if rows.size:
+            self._write("vectors", np.ascontiguousarray(rows, dtype=self._dtype).data.cast("B"))
+        self._num_rows += len(rows)
+        self._places["vectors"].append(self._num_rows)
+        self._tokens_hashes.append(sentence_hash(data["tokens"]))
+        self._text_hashes.append(sentence_hash(data["texts"]))
+
+    def commit(self, note: Mapping[str, Any] | None = None, arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
+        """Make what was added since the last commit a chunk that stays.
+
+        Args:
+            note: what the next writer should know; JSON values.
+            arrays: more of that.
+        """
+        count = len(self._tokens_hashes)
+        if not count:
+            return
+        index = np.zeros(count + 1, dtype=INDEX)
+        for name, part in (("row", "vectors"), ("token", "tokens"), ("text", "texts")):
+            index[name] = self._places[part]
+        index["tokens_hash"][:-1], index["text_hash"][:-1] = self._tokens_hashes, self._text_hashes
+        self._write("index", index.tobytes())
+        if arrays:
+            np.savez(self._file("arrays"), allow_pickle=False, **arrays)
+        sizes = {}
+        for part, file in self._files.items():
+            file.flush()
+            os.fsync(file.fileno())
+            sizes[part] = file.tell()
+            file.close()
+        for part in sizes:
+            os.replace(self._temporary(part), chunk_path(self.path, self._number, part))
+        sync_directory(self.path)
+        manifest = {"num_records": count, "num_rows": self._num_rows, "sizes": sizes, "note": dict(note or {})}
+        write_text_atomic(chunk_path(self.path, self._number, "json"), json.dumps(manifest))
+        self.num_committed += count
+        self._number += 1
+        self._begin()
+
+    def close(self) -> None:
+        """Throw away what was not committed and let others write."""
+        for file in self._files.values():
+            with suppress(OSError):  # a full disk: what could not be flushed is thrown away anyway
+                file.close()
+        for part in self._files:
+            self._temporary(part).unlink(missing_ok=True)
+        self._files.clear()
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        self._files.clear()
+        for part in ("vectors", "tokens", "texts"):
+            self._file(part)
+        self._places = {part: array("q", [0]) for part in ("vectors", "tokens", "texts")}
+        self._tokens_hashes, self._text_hashes = array("Q"), array("Q")
+        self._num_rows = 0
+        self._row_bytes = self._dtype.itemsize * (self.meta.num_layers or 1) * (self.meta.width or 0)
+
+    def _file(self, part: str) -> IO[bytes]:
+        if part not in self._files:
+            self._files[part] = open(self._temporary(part), "wb")
+        return self._files[part]
+
+    def _write(self, part: str, data: bytes | memoryview) -> None:
+        self._file(part).write(data)
+
+    def _temporary(self, part: str) -> Path:
+        return chunk_path(self.path, self._number, f"{part}.tmp")
+
+
+def delete_store(path: str | Path) -> None:
+    """Remove a store and nothing else, last chunk first: what a kill leaves of it is a smaller store."""
+    path = Path(path)
+    if not is_store(path) and set(os.listdir(path)) - {LOCK}:
+        raise FormatError(f"{path} is not a vector store: it is left alone; delete it yourself.")
+    lock = StoreLock(path)
+    try:
+        for file in own_files(path):
+            file.unlink(missing_ok=True)
+        (path / META).unlink(missing_ok=True)
+    finally:
+        lock.release()
+    path.rmdir()

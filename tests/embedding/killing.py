@@ -1,0 +1,141 @@
+"""Run `embed_file` again and again, killing it at chosen moments, and resume it; prints what happened as JSON.
+
+    python -m tests.embedding.killing MODEL INPUT FOLDER SUFFIX STATE NUMBER_OF_MOMENTS
+
+A moment is the n-th time that the run opens, syncs, renames or removes something or adds a record; a number of them are
+spread over the run (0: all that there are). Every run is a fork of this process, which imports everything once but
+computes nothing: no thread is lost in a fork.
+"""
+
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from elmokit.embedding import bulk, dumps, lines
+from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.store import VectorStore, is_store
+from elmokit.embedding.store_writer import StoreWriter
+
+WINDOW = 8
+lines.WINDOW_LINES = WINDOW
+bulk.COMMIT_SECONDS = 0.0
+
+
+def contents(path: Path) -> Any:
+    """All that a dump holds; for HDF5, whose bytes may differ, every key, value and attribute."""
+    if path.suffix != ".hdf5":
+        return path.read_bytes()
+    with h5py.File(path) as file:
+        values = {name: (item.dtype.str, item.shape, np.array(item[...]).tolist()) for name, item in file.items()}
+        raw = {name: item[...].tobytes() for name, item in file.items() if item.dtype.kind == "f"}
+        return values, raw, dict(file.attrs)
+
+
+class Moments:
+    """Counts moments in this process and ends it at one of them."""
+
+    def __init__(self, folder: Path, deadly: int | None) -> None:
+        self.count = 0
+        self._folder, self._deadly = str(folder), deadly
+        sys.addaudithook(self._hear)
+        self._wrap(os, "fsync")
+        self._wrap(StoreWriter, "add")
+
+    def _wrap(self, owner: Any, name: str) -> None:
+        original = getattr(owner, name)
+
+        def counted(*args: Any) -> Any:
+            self._pass()
+            return original(*args)
+
+        setattr(owner, name, counted)
+
+    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
+        if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir") and self._folder in str(args[0]):
+            self._pass()
+
+    def _pass(self) -> None:
+        self.count += 1
+        if self.count == self._deadly:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def in_fork(action: Callable[[], Any]) -> tuple[int, Any]:
+    """What the action returned in a child, and how that ended."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.write(writing, json.dumps(action()).encode())
+            status = 0
+        except BaseException:
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with open(reading, "rb") as pipe:
+        answer = pipe.read()
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), json.loads(answer) if answer else None
+
+
+def main(model: str, source: str, folder: Path, suffix: str, state: Any, num_points: int) -> None:
+    output = folder / f"out{suffix}"
+    journal = Path(f"{output}.journal")
+
+    def embed(deadly: int | None = None) -> dict[str, Any]:
+        embedder = Embedder.from_pretrained(model, state=state, threads=1)
+        windows = []
+        run = embedder.embed_window
+        embedder.embed_window = lambda inputs, *args, **extra: (
+            windows.append(len(inputs)) or run(inputs, *args, **extra)
+        )
+        moments = Moments(folder, deadly)
+        done = bulk.embed_file(source, output, embedder, bulk.EmbedOptions(batch_size=4))
+        return done.to_dict() | {"moments": moments.count, "embedded": sum(windows)}
+
+    status, first = in_fork(embed)
+    assert status == 0, "the uninterrupted run failed"
+    expected = contents(output)
+    results = []
+    generator = random.Random(suffix)
+    moments = range(1, first["moments"] + 1)
+    strata = [moments[part * len(moments) // num_points :][: len(moments) // num_points] for part in range(num_points)]
+    for point in [generator.choice(stratum) for stratum in strata] or moments:
+        for path in folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        status, _ = in_fork(lambda point=point: embed(point))
+        assert status == -signal.SIGKILL, f"not killed at {point}"
+        whole = not output.exists() or contents(output) == expected
+        committed = len(VectorStore(journal)) if is_store(journal) else None
+        for leftover in journal.glob("*.tmp*") if journal.exists() else ():  # what a crash of the machine would lose
+            os.truncate(leftover, generator.randint(0, leftover.stat().st_size))
+        status, resumed = in_fork(embed)
+        results.append(
+            {
+                "point": point,
+                "whole": whole,
+                "committed": committed,
+                "status": status,
+                "resumed": resumed,
+                "equal": status == 0 and contents(output) == expected,
+                "left": sorted(path.name for path in folder.iterdir()),
+            }
+        )
+    with dumps.open_embeddings(output) as embeddings:
+        total = len(embeddings)
+    sys.stdout.write(json.dumps({"total": total, "moments": first["moments"], "results": results}))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4], sys.argv[5], int(sys.argv[6]))

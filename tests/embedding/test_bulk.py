@@ -1,0 +1,501 @@
+"""Embedding a whole file: what comes out, and that nothing can break it."""
+
+import bz2
+import gzip
+import io
+import json
+import lzma
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+import elmokit
+from elmokit.embedding import bulk, lines
+from elmokit.embedding.bulk import EmbedOptions, EmbedSummary, embed_file
+from elmokit.embedding.dumps import FORMATS, open_embeddings
+from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.store import VectorStore
+from elmokit.embedding.store_writer import StoreWriter
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
+from elmokit.model.bilm import BiLM
+
+ROOT = Path(__file__).parents[2]
+LINES = ["The play was cancelled .", "", "and/or", "  They   play . ", "naïve 模型", "and/or", "\t", "the"]
+Run = Callable[..., EmbedSummary]
+
+
+@pytest.fixture
+def embedder(bilm: BiLM) -> Embedder:
+    return Embedder(bilm, threads=1, name="tiny")
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    return tmp_path / "in.txt"
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    """Where to write, alone in its folder."""
+    (tmp_path / "out").mkdir()
+    return tmp_path / "out/vectors.hdf5"
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "WINDOW_LINES", 2)
+    monkeypatch.setattr(bulk, "COMMIT_SECONDS", 0.0)
+
+
+def stop_after(embedder: Embedder, num_windows: int, error: BaseException) -> Embedder:
+    """The same embedder, failing when it is asked for one more window."""
+    other = Embedder(embedder.bilm, threads=1, state=embedder.state, name=embedder.name)
+    run, left = other.embed_window, [num_windows]
+
+    def limited(*args: Any, **extra: Any) -> Any:
+        if not left[0]:
+            raise error
+        left[0] -= 1
+        return run(*args, **extra)
+
+    other.embed_window = limited  # type: ignore[method-assign]
+    return other
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        EmbedOptions(),
+        EmbedOptions(layers="top", dtype="float16"),
+        EmbedOptions(layers=1),
+        EmbedOptions(layers=[0.2, 0.3, 0.5], input="text"),
+        EmbedOptions(layers="all", pooling="max"),
+        EmbedOptions(layers="average", pooling="mean", batch_size=2),
+    ],
+    ids=["all", "top", "one", "weights", "max", "mean"],
+)
+def test_vectors_are_the_embedders(
+    source: Path, out: Path, embedder: Embedder, suffix: str, options: EmbedOptions
+) -> None:
+    out = out.with_suffix(suffix)
+    if options.pooling != "none":
+        with pytest.warns(ElmokitWarning, match="2 lines have no tokens"):
+            done = embed_file(source, out, embedder, options)
+    else:
+        done = embed_file(source, out, embedder, options)
+    assert (done.num_lines, done.num_resumed, done.was_done) == (len(LINES), 0, False)
+    assert os.listdir(out.parent) == [out.name]
+    inputs = [line.strip() if options.input == "text" else line.split() for line in LINES]
+    window = embedder.embed_window(
+        inputs,
+        bulk.Output(embedder.select(options.layers, options.pooling), np.dtype(options.dtype)),
+        batch_size=options.batch_size,
+    )
+    with open_embeddings(out) as embeddings:
+        assert len(embeddings) == len(LINES)
+        for line, record, expected in zip(LINES, embeddings, window, strict=True):
+            assert (record.text, record.tokens) == (line.strip(), expected.tokens)
+            assert record.vectors.dtype == options.dtype
+            assert np.array_equal(record.vectors, expected.vectors)
+        assert embeddings[1].vectors.shape[-2:] == (
+            (0, 12) if options.pooling == "none" else embeddings[0].vectors.shape[-2:]
+        )
+        assert embeddings.find("and/or") == [2, 5]
+        assert embeddings.find("They   play .") == [3]
+        meta = embeddings.meta
+    assert (meta.model, meta.fingerprint, meta.state) == ("tiny", embedder.fingerprint, "reset")
+    assert (meta.elmokit, meta.pooling, meta.dtype) == (elmokit.__version__, options.pooling, options.dtype)
+    assert meta.layers == {"top": "top", 1: "1"}.get(
+        options.layers if not isinstance(options.layers, list) else 0, meta.layers
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "compress"),
+    [("a.txt", bytes), ("a.txt.gz", gzip.compress), ("a.txt.xz", lzma.compress), ("a.txt.bz2", bz2.compress)],
+    ids=["plain", "gz", "xz", "bz2"],
+)
+def test_compressed_input(tmp_path: Path, out: Path, embedder: Embedder, name: str, compress: Any) -> None:
+    data = "\n".join(LINES).encode()  # and no end of the last line
+    (tmp_path / name).write_bytes(compress(data))
+    assert embed_file(tmp_path / name, out, embedder).num_lines == len(LINES)
+    (tmp_path / "same.txt").write_bytes(data + b"\n")
+    assert embed_file(tmp_path / "same.txt", out, embedder).was_done
+
+
+def test_standard_input_and_output(embedder: Embedder, monkeypatch: pytest.MonkeyPatch, out: Path) -> None:
+    class Standard:
+        buffer = io.BytesIO("\n".join(LINES).encode())
+
+    class Output:
+        buffer = io.BytesIO()
+
+    monkeypatch.setattr(sys, "stdin", Standard)
+    monkeypatch.setattr(sys, "stdout", Output)
+    assert embed_file("-", "-", embedder, EmbedOptions(layers="top")).num_lines == len(LINES)
+    monkeypatch.undo()
+    path = out.with_suffix(".jsonl")
+    path.write_bytes(Output.buffer.getvalue())
+    with open_embeddings(path) as embeddings:
+        assert [record.text for record in embeddings] == [line.strip() for line in LINES]
+
+
+def test_progress_is_reported(source: Path, out: Path, embedder: Embedder, small_windows: None) -> None:
+    seen: list[bulk.Progress] = []
+    embed_file(source, out, embedder, report=lambda progress: seen.append(replace(progress)))
+    assert [progress.num_lines for progress in seen] == [2, 4, 6, 8]
+    assert seen[-1].num_tokens == sum(len(line.split()) for line in LINES)
+    assert all(progress.share is not None and 0 < progress.share <= 1 for progress in seen)
+    assert seen[-1].share == 1
+
+
+def test_windows_depend_on_their_lines_alone() -> None:
+    texts = ["a" * (index * 7919 % 3000) for index in range(3000)]
+    windows = list(lines.cut_windows(texts))
+    assert [line for window in windows for line in window] == texts
+    assert {len(window) for window in windows[:-1]} != {lines.WINDOW_LINES}
+    done = sum(map(len, windows[:5]))
+    assert list(lines.cut_windows(texts[done:])) == windows[5:]
+    assert all(len(window) % 48 == 0 for window in list(lines.cut_windows(texts, 48))[:-1])
+    assert [len(window) for window in lines.cut_windows([""] * 1600, 700)] == [700, 700, 200]
+
+
+@pytest.mark.parametrize("state", ["reset", "carry", "warm"])
+def test_a_run_that_failed_goes_on(source: Path, out: Path, bilm: BiLM, state: Any, small_windows: None) -> None:
+    embedder = Embedder(bilm, threads=1, state=state)
+    options = EmbedOptions(batch_size=2)
+    embed_file(source, out, embedder, options)
+    expected = read_hdf5(out)
+    out.unlink()
+    for number in (1, 2):
+        with pytest.raises(RuntimeError, match="stop"):
+            embed_file(source, out, stop_after(embedder, 1, RuntimeError("stop")), options)
+        assert os.listdir(out.parent) == ["vectors.hdf5.journal"]
+        assert len(VectorStore(out.parent / "vectors.hdf5.journal")) == 2 * number
+    done = embed_file(source, out, embedder, options)
+    assert (done.num_resumed, done.num_lines) == (4, len(LINES))
+    assert os.listdir(out.parent) == [out.name]
+    assert read_hdf5(out) == expected
+
+
+def read_hdf5(path: Path) -> Any:
+    with h5py.File(path) as file:
+        values = {name: (item.shape, item[...].tobytes()) for name, item in file.items() if item.dtype.kind == "f"}
+        texts = {name: item[...].tolist() for name, item in file.items() if item.dtype.kind != "f"}
+        return values, texts, dict(file.attrs)
+
+
+def test_carried_state_starts_at_zero_and_matters(source: Path, out: Path, bilm: BiLM) -> None:
+    carry = Embedder(bilm, threads=1, state="carry")
+    results = []
+    for name in ("a.npz", "b.npz"):
+        embed_file(source, out.with_name(name), carry, EmbedOptions(batch_size=2))
+        results.append(out.with_name(name).read_bytes())
+    assert results[0] == results[1]
+    embed_file(source, out.with_name("c.npz"), Embedder(bilm, threads=1), EmbedOptions(batch_size=2))
+    with open_embeddings(out.with_name("a.npz")) as a, open_embeddings(out.with_name("c.npz")) as c:
+        assert np.array_equal(a[0].vectors, c[0].vectors)
+        assert not np.array_equal(a[4].vectors, c[4].vectors)
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".jsonl"])
+@pytest.mark.parametrize(("state", "num_moments"), [("reset", 5), ("carry", 3)])
+def test_a_kill_at_any_moment_changes_nothing(
+    tmp_path: Path, bilm: BiLM, suffix: str, state: str, num_moments: int
+) -> None:
+    elmokit.save(bilm, tmp_path / "model")
+    (tmp_path / "in.txt").write_text("\n".join(LINES * 4), encoding="utf-8")
+    (tmp_path / "out").mkdir()
+    command = [
+        sys.executable,
+        "-m",
+        "tests.embedding.killing",
+        *(str(tmp_path / name) for name in ("model", "in.txt", "out")),
+    ]
+    done = subprocess.run(
+        [*command, suffix, state, str(num_moments)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["total"] == len(LINES) * 4
+    assert len(found["results"]) == num_moments
+    for result in found["results"]:
+        assert result["whole"], f"a broken file under the final name: {result}"
+        assert result["equal"], result
+        assert result["left"] == [f"out{suffix}"]
+        if result["committed"] is not None and not result["resumed"]["was_done"]:
+            assert result["resumed"]["num_resumed"] == result["committed"]
+            assert result["resumed"]["embedded"] == found["total"] - result["committed"]
+    assert len({result["committed"] for result in found["results"]}) > 1
+
+
+def test_a_finished_output_is_left_alone(source: Path, out: Path, embedder: Embedder) -> None:
+    embed_file(source, out, embedder)
+    before = out.stat().st_mtime_ns
+    done = embed_file(source, out, stop_after(embedder, 0, AssertionError("computed")))
+    assert (done.was_done, done.num_lines) == (True, len(LINES))
+    assert out.stat().st_mtime_ns == before
+    done = embed_file(source, out, embedder, EmbedOptions(overwrite=True))
+    assert not done.was_done
+    assert out.stat().st_mtime_ns != before
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (EmbedOptions(layers="top"), "layers 'all' instead of 'top'"),
+        (EmbedOptions(pooling="mean"), "pooling 'none' instead of 'mean'"),
+        (EmbedOptions(dtype="float16"), "dtype 'float32' instead of 'float16'"),
+        (EmbedOptions(input="text"), "input 'tokens' instead of 'text'"),
+        (EmbedOptions(batch_size=3), "batch_size None instead of 3"),
+        (EmbedOptions(errors="replace"), "errors 'strict' instead of 'replace'"),
+    ],
+    ids=["layers", "pooling", "dtype", "input", "batch size", "errors"],
+)
+def test_outputs_and_journals_of_other_settings_are_refused(
+    source: Path, out: Path, embedder: Embedder, options: EmbedOptions, match: str, small_windows: None
+) -> None:
+    with pytest.raises(RuntimeError):
+        embed_file(source, out, stop_after(embedder, 1, RuntimeError("stop")))
+    before = sorted(path.name for path in out.parent.rglob("*"))
+    with pytest.raises(FormatError, match=rf"unfinished run with {match}: .*--no-resume \(resume=False\)\.$"):
+        embed_file(source, out, embedder, options)
+    assert sorted(path.name for path in out.parent.rglob("*")) == before
+    assert embed_file(source, out, embedder).num_resumed == 2
+    with pytest.raises(FormatError, match=rf"exists with {match}: .*--overwrite \(overwrite=True\)"):
+        embed_file(source, out, embedder, options)
+
+
+def test_outputs_and_journals_of_other_models_are_refused(
+    source: Path, out: Path, embedder: Embedder, tiny: Callable[[str], BiLM], small_windows: None
+) -> None:
+    other = Embedder(tiny("characters"), threads=1)
+    with pytest.raises(RuntimeError):
+        embed_file(source, out, stop_after(embedder, 1, RuntimeError("stop")))
+    with pytest.raises(FormatError, match=r"unfinished run with vectors of another model \(tiny\)"):
+        embed_file(source, out, other)
+    with pytest.raises(FormatError, match="state 'reset' instead of 'warm'"):
+        embed_file(source, out, Embedder(embedder.bilm, threads=1, state="warm"))
+    embed_file(source, out, embedder)
+    with pytest.raises(FormatError, match=r"exists with vectors of another model \(tiny\)"):
+        embed_file(source, out, other)
+    renamed = Embedder(embedder.bilm, threads=1, name="the same under another name")
+    assert embed_file(source, out, renamed).was_done
+
+
+@pytest.mark.parametrize("text", ["Another line\n", "The play was cancelled .\n", ""])
+def test_outputs_and_journals_of_other_inputs_are_refused(
+    source: Path, out: Path, embedder: Embedder, text: str, small_windows: None
+) -> None:
+    other = source.with_name("other.txt")
+    other.write_text(text, encoding="utf-8")
+    with pytest.raises(RuntimeError):
+        embed_file(source, out, stop_after(embedder, 1, RuntimeError("stop")))
+    with pytest.raises(FormatError, match=r"another input than .*other\.txt: give the same input"):
+        embed_file(other, out, embedder)
+    assert embed_file(source, out, embedder).num_resumed == 2
+    with pytest.raises(FormatError, match=r"made from another input than .*other\.txt"):
+        embed_file(other, out, embedder)
+
+
+def test_input_that_grew_can_be_finished(source: Path, out: Path, embedder: Embedder, small_windows: None) -> None:
+    with pytest.raises(RuntimeError):
+        embed_file(source, out, stop_after(embedder, 2, RuntimeError("stop")))
+    with source.open("a", encoding="utf-8") as file:
+        file.write("one more\n")
+    assert embed_file(source, out, embedder).num_resumed == 4
+    with open_embeddings(out) as embeddings:
+        assert embeddings[-1].text == "one more"
+
+
+def test_a_kill_while_the_journal_is_removed(source: Path, out: Path, embedder: Embedder) -> None:
+    embed_file(source, out, embedder)
+    journal = out.with_name("vectors.hdf5.journal")
+    for name in ((), ("lock",)):
+        journal.mkdir()
+        for file in name:
+            (journal / file).touch()
+        assert embed_file(source, out, embedder).was_done
+        assert not journal.exists()
+
+
+def test_starting_over(source: Path, out: Path, embedder: Embedder, small_windows: None) -> None:
+    with pytest.raises(RuntimeError):
+        embed_file(source, out, stop_after(embedder, 2, RuntimeError("stop")))
+    done = embed_file(source, out, embedder, EmbedOptions(resume=False, layers="top"))
+    assert (done.num_resumed, done.was_done) == (0, False)
+    assert os.listdir(out.parent) == [out.name]
+
+
+def test_an_interrupted_overwrite_goes_on(source: Path, out: Path, embedder: Embedder, small_windows: None) -> None:
+    embed_file(source, out, embedder, EmbedOptions(layers="top"))
+    before = out.read_bytes()
+    options = EmbedOptions(overwrite=True)
+    with pytest.raises(RuntimeError):
+        embed_file(source, out, stop_after(embedder, 2, RuntimeError("stop")), options)
+    assert out.read_bytes() == before
+    assert embed_file(source, out, embedder, options).num_resumed == 4
+    with open_embeddings(out) as embeddings:
+        assert embeddings.meta.layers == "all"
+
+
+def test_what_is_no_dump_or_journal_is_left_alone(source: Path, out: Path, embedder: Embedder) -> None:
+    out.write_text("precious")
+    with pytest.raises(FormatError, match=r"exists and is no whole dump.*--overwrite"):
+        embed_file(source, out, embedder)
+    out.unlink()
+    journal = out.with_name("vectors.hdf5.journal")
+    journal.mkdir()
+    (journal / "precious").touch()
+    for resume in (True, False):
+        with pytest.raises(FormatError, match="already holds files"):
+            embed_file(source, out, embedder, EmbedOptions(resume=resume))
+    assert os.listdir(journal) == ["precious"]
+
+
+def test_two_runs_at_once(source: Path, out: Path, embedder: Embedder) -> None:
+    with StoreWriter.create(out.with_name("vectors.hdf5.journal"), bulk.Meta(width=3)):
+        for options in (EmbedOptions(), EmbedOptions(resume=False)):
+            with pytest.raises(FormatError, match=f"being written by process {os.getpid()}"):
+                embed_file(source, out, embedder, options)
+
+
+@pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".jsonl"])
+def test_a_full_disk_at_the_end(
+    source: Path, out: Path, embedder: Embedder, suffix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = out.with_suffix(suffix)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left on device.*vectors"):
+        patch.setattr(bulk, "sync_file", _full_disk)
+        embed_file(source, out, embedder)
+    assert not out.exists()
+    assert embed_file(source, out, embedder).num_resumed == len(LINES)
+    assert os.listdir(out.parent) == [out.name]
+
+
+@pytest.mark.parametrize("num_good", [0, 1, 5, 12, 18])
+def test_a_full_disk_in_the_middle(
+    source: Path, out: Path, embedder: Embedder, monkeypatch: pytest.MonkeyPatch, small_windows: None, num_good: int
+) -> None:
+    fsync, left = os.fsync, [num_good]
+
+    def fill_up(descriptor: int) -> None:
+        left[0] -= 1
+        fsync(descriptor) if left[0] >= 0 else _full_disk()
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match=r"No space left on device.*vectors\.hdf5"):
+        patch.setattr(os, "fsync", fill_up)
+        embed_file(source, out, embedder)
+    assert not out.exists()
+    num_committed = len(VectorStore(out.parent / "vectors.hdf5.journal")) if num_good else 0
+    assert num_committed >= (num_good - 2) // 4  # a window of two lines is four or five files
+    assert embed_file(source, out, embedder).num_resumed == num_committed
+    assert os.listdir(out.parent) == [out.name]
+
+
+def _full_disk(*args: object) -> None:
+    raise OSError(28, "No space left on device")
+
+
+def test_unusable_paths(source: Path, out: Path, embedder: Embedder) -> None:
+    with pytest.raises(ConfigError, match=r"'\.csv'.*\.hdf5, \.h5, \.parquet, \.npz, \.jsonl"):
+        embed_file(source, out.with_suffix(".csv"), embedder)
+    with pytest.raises(ConfigError, match="does not exist: create it"):
+        embed_file(source, out.parent / "no/such.hdf5", embedder)
+    (out.parent / "folder.npz").mkdir()
+    with pytest.raises(ConfigError, match="is a folder"):
+        embed_file(source, out.parent / "folder.npz", embedder)
+    with pytest.raises(OSError, match="elmokit"):
+        embed_file(source, "/proc/elmokit.hdf5", embedder)
+    with pytest.raises(InputError, match="No such file"):
+        embed_file(source.with_name("missing.txt"), out, embedder)
+    with pytest.raises(InputError, match="cannot be read"):
+        embed_file(out.parent, out, embedder)
+    (source.parent / "no.gz").write_bytes(b"plain text")
+    with pytest.raises(InputError, match=r"not a \.gz file"):
+        embed_file(source.parent / "no.gz", out, embedder)
+
+
+def test_settings_are_checked_before_anything_is_written(source: Path, out: Path, embedder: Embedder) -> None:
+    for options in (
+        EmbedOptions(layers=3),
+        EmbedOptions(layers="upper"),
+        EmbedOptions(layers=[1.0]),
+        EmbedOptions(pooling="sum"),
+        EmbedOptions(dtype="float64"),
+        EmbedOptions(batch_size=0),
+        EmbedOptions(input="words"),  # type: ignore[arg-type]
+        EmbedOptions(errors="ignore"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(ConfigError):
+            embed_file(source, out, embedder, options)
+    assert os.listdir(out.parent) == []
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_an_empty_file(tmp_path: Path, out: Path, embedder: Embedder, suffix: str) -> None:
+    out = out.with_suffix(suffix)
+    (tmp_path / "empty.txt").touch()
+    assert embed_file(tmp_path / "empty.txt", out, embedder).num_lines == 0
+    assert embed_file(tmp_path / "empty.txt", out, embedder).was_done
+    with open_embeddings(out) as embeddings:
+        assert (len(embeddings), embeddings.meta.width, embeddings.meta.num_layers) == (0, 12, 3)
+
+
+def test_bytes_that_are_not_utf8(tmp_path: Path, out: Path, embedder: Embedder, small_windows: None) -> None:
+    path = tmp_path / "bad.txt"
+    path.write_bytes(b"fine\nna\xc3\xafve\nb\xe9 d\nlast\n")
+    with pytest.raises(InputError, match=r"line 3 of .*bad\.txt is not UTF-8 .*at byte 2.*--errors replace"):
+        embed_file(path, out, embedder)
+    path.write_bytes(b"fine\nna\xc3\xafve\nb\xe9\xed\xa0\x80 d\nlast\n")
+    embed_file(path, out, embedder, EmbedOptions(errors="replace", resume=False))
+    with open_embeddings(out) as embeddings:
+        assert [record.text for record in embeddings] == ["fine", "naïve", "b\ufffd\ufffd\ufffd\ufffd d", "last"]
+
+
+def test_only_line_feeds_end_lines(tmp_path: Path, out: Path, embedder: Embedder) -> None:
+    (tmp_path / "odd.txt").write_bytes("a\r\nb\u2028c\x0bd\x85e\rf\n\n".encode())
+    embed_file(tmp_path / "odd.txt", out, embedder)
+    with open_embeddings(out) as embeddings:
+        assert [record.text for record in embeddings] == ["a", "b\u2028c\x0bd\x85e\rf", ""]
+        assert embeddings[1].tokens == ("b", "c", "d", "e", "f")
+
+
+def test_a_line_of_50000_tokens(tmp_path: Path, out: Path, embedder: Embedder) -> None:
+    (tmp_path / "long.txt").write_text(f"a b\n{'word ' * 50_000}\nc\n")
+    assert embed_file(tmp_path / "long.txt", out, embedder, EmbedOptions(layers="top")).num_tokens == 50_003
+    with open_embeddings(out) as embeddings:
+        assert embeddings[1].vectors.shape == (50_000, 12)
+        assert len(embeddings.tokens(1)) == 50_000
+        assert embeddings[2].text == "c"
+
+
+def test_an_output_behind_a_link(source: Path, out: Path, embedder: Embedder) -> None:
+    link = source.with_name("link.hdf5")
+    link.symlink_to(out)
+    embed_file(source, link, embedder)
+    assert link.is_symlink()
+    assert out.is_file()
+    assert embed_file(source, link, embedder).was_done
+
+
+def test_ctrl_c_keeps_what_is_committed(source: Path, out: Path, embedder: Embedder, small_windows: None) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        embed_file(source, out, stop_after(embedder, 2, KeyboardInterrupt()))
+    assert embed_file(source, out, embedder).num_resumed == 4
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
