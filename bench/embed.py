@@ -26,8 +26,9 @@ from elmokit.model.engines.native import find_native_cell
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.machine import bandwidth, gemm_rate, interleave, provenance  # noqa: E402
 from tests.parity.allennlp_peer import load_peer, quiet  # noqa: E402
+
+from bench.machine import bandwidth, gemm_rate, interleave, provenance  # noqa: E402
 
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 SIZES = {"small": (1, 1024, 128), "medium": (1, 2048, 256), "full": (2, 4096, 512)}

@@ -291,6 +291,8 @@ def test_outputs_and_journals_of_other_models_are_refused(
         embed_file(source, out, other)
     with pytest.raises(FormatError, match="state 'reset' instead of 'warm'"):
         embed_file(source, out, Embedder(embedder.bilm, threads=1, state="warm"))
+    with pytest.raises(FormatError, match="int8 False instead of True"):
+        embed_file(source, out, Embedder(embedder.bilm, threads=1, int8=True))
     embed_file(source, out, embedder)
     with pytest.raises(FormatError, match=r"exists with vectors of another model \(tiny\)"):
         embed_file(source, out, other)

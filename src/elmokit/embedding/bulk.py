@@ -36,6 +36,7 @@ from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError
 from elmokit.formats._atomic import sync_directory, sync_file
+from elmokit.model.engines.int8 import Int8Engine
 
 CARRY_ROWS = 32
 """Rows of a batch with state "carry", if not said."""
@@ -178,7 +179,7 @@ class _Run:
                 "input": options.input,
                 "errors": options.errors,
                 "batch_size": self._batch_size,
-                "int8": bool(getattr(self._embedder, "int8", False)),
+                "int8": isinstance(self._embedder.runner.engine, Int8Engine),
             },
         )
 
