@@ -21,13 +21,13 @@ from typing import Any
 import h5py
 import numpy as np
 
-from elmokit.embedding import bulk, dumps, lines
+from elmokit.embedding import bulk, dumps, windows
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.embedding.store_writer import StoreWriter
 
 WINDOW = 8
-lines.WINDOW_LINES = WINDOW
+windows.WINDOW_INPUTS = WINDOW
 bulk.COMMIT_SECONDS = 0.0
 
 

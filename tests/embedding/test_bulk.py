@@ -19,7 +19,7 @@ import numpy as np
 import pytest
 
 import elmokit
-from elmokit.embedding import bulk, lines
+from elmokit.embedding import bulk, windows
 from elmokit.embedding.bulk import EmbedOptions, EmbedSummary, embed_file
 from elmokit.embedding.dumps import FORMATS, open_embeddings
 from elmokit.embedding.embedder import Embedder
@@ -53,7 +53,7 @@ def out(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lines, "WINDOW_LINES", 2)
+    monkeypatch.setattr(windows, "WINDOW_INPUTS", 2)
     monkeypatch.setattr(bulk, "COMMIT_SECONDS", 0.0)
 
 
@@ -162,13 +162,13 @@ def test_progress_is_reported(source: Path, out: Path, embedder: Embedder, small
 
 def test_windows_depend_on_their_lines_alone() -> None:
     texts = ["a" * (index * 7919 % 3000) for index in range(3000)]
-    windows = list(lines.cut_windows(texts))
-    assert [line for window in windows for line in window] == texts
-    assert {len(window) for window in windows[:-1]} != {lines.WINDOW_LINES}
-    done = sum(map(len, windows[:5]))
-    assert list(lines.cut_windows(texts[done:])) == windows[5:]
-    assert all(len(window) % 48 == 0 for window in list(lines.cut_windows(texts, 48))[:-1])
-    assert [len(window) for window in lines.cut_windows([""] * 1600, 700)] == [700, 700, 200]
+    found = list(windows.cut_windows(texts))
+    assert [line for window in found for line in window] == texts
+    assert {len(window) for window in found[:-1]} != {windows.WINDOW_INPUTS}
+    done = sum(map(len, found[:5]))
+    assert list(windows.cut_windows(texts[done:])) == found[5:]
+    assert all(len(window) % 48 == 0 for window in list(windows.cut_windows(texts, 48))[:-1])
+    assert [len(window) for window in windows.cut_windows([""] * 1600, 700)] == [700, 700, 200]
 
 
 @pytest.mark.parametrize("state", ["reset", "carry", "warm"])

@@ -11,9 +11,11 @@ import torch
 from elmokit.errors import ConfigError, ElmokitError
 from elmokit.model.cell import LayerWeights, lstm_cell
 from elmokit.model.engines import infer, native
+from elmokit.model.engines import packed as packed_module
 from elmokit.model.engines.infer import InferEngine
-from elmokit.model.engines.int8 import Int8Engine, PackedMatrix
+from elmokit.model.engines.int8 import Int8Matrix
 from elmokit.model.engines.native import build_native_cell, find_native_cell, library_path
+from elmokit.model.engines.packed import BlockedMatrix, Packer
 from elmokit.model.engines.workers import Workers
 from tests.contracts.engine import EngineContract
 
@@ -48,6 +50,17 @@ class TestPortable(FastContract):
 class TestFused(FastContract):
     @pytest.fixture(autouse=True)
     def _use_cell(self, built_cell) -> None:
+        self.engine = InferEngine(built_cell)
+
+
+class TestFusedInRanges(FastContract):
+    """Matrices cut into blocks, and a few cells finished at a time."""
+
+    @pytest.fixture(autouse=True)
+    def _use_blocks(self, built_cell, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(packed_module, "_BLOCK_BYTES", 0)
+        monkeypatch.setattr(packed_module, "_FEW_COLUMNS", 2)
+        monkeypatch.setattr(packed_module, "_FEW_ROWS", 2)
         self.engine = InferEngine(built_cell)
 
 
@@ -122,21 +135,45 @@ def test_int8_products_are_rounded_by_row_and_column() -> None:
     rows, matrix = torch.randn(7, 96, generator=generator), torch.randn(96, 33, generator=generator)
     rows[3] *= 1000
     matrix[:, 4] = 0
-    product = PackedMatrix(matrix).multiply(rows, torch.empty(7, 33))
+    product = Int8Matrix(matrix).multiply(rows, torch.empty(7, 33))
     for row in range(7):
         relative = (product[row] - rows[row] @ matrix).norm() / (rows[row] @ matrix).norm()
         assert relative < 0.03
     assert not product[:, 4].any()
-    alone = PackedMatrix(matrix).multiply(rows[2:3], torch.empty(1, 33))
+    alone = Int8Matrix(matrix).multiply(rows[2:3], torch.empty(1, 33))
     torch.testing.assert_close(alone[0], product[2], atol=1e-5, rtol=1e-5)
-    assert not PackedMatrix(matrix).multiply(torch.zeros(1, 96), torch.empty(1, 33)).any()
+    assert not Int8Matrix(matrix).multiply(torch.zeros(1, 96), torch.empty(1, 33)).any()
 
 
-def test_int8_repacks_a_changed_weight() -> None:
-    engine, matrix, rows = Int8Engine(), torch.eye(32), torch.ones(1, 32)
-    before = engine.multiply(rows, matrix, torch.empty(1, 32)).clone()
+@pytest.mark.parametrize("pack", [BlockedMatrix, Int8Matrix])
+def test_a_changed_weight_is_packed_again(pack) -> None:
+    packer, matrix, rows = Packer(pack), torch.eye(32).repeat(1, 80), torch.ones(9, 32)
+    before = packer(matrix).multiply(rows, torch.empty(9, 2560))
+    assert packer(matrix) is packer(matrix)
     matrix.mul_(2)
-    torch.testing.assert_close(engine.multiply(rows, matrix, torch.empty(1, 32)), 2 * before)
+    torch.testing.assert_close(packer(matrix).multiply(rows, torch.empty(9, 2560)), 2 * before)
+
+
+@pytest.mark.parametrize("rows", [1, 8, 130, 300])
+@pytest.mark.parametrize("columns", [100, 2048, 2100])
+def test_blocked_products(rows: int, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_module, "_BLOCK_BYTES", 4 * 40 * 256)
+    generator = torch.Generator().manual_seed(6)
+    a, matrix = torch.randn(rows, 40, generator=generator), torch.randn(40, columns, generator=generator)
+    packed, expected = BlockedMatrix(matrix), a @ matrix
+    assert len(packed.blocks) == (0 if columns == 100 else -(-columns // 256))
+    if columns % 4 == 0:
+        out, cells = torch.full((rows, columns), torch.nan), columns // 4
+        for offset, part in packed.multiply_gates(a, out):
+            width = part.shape[1] // 4
+            for gate in range(4):
+                wanted = expected[:, gate * cells + offset : gate * cells + offset + width]
+                got = part[:, gate * width : (gate + 1) * width]
+                torch.testing.assert_close(got, wanted, atol=1e-4, rtol=0)
+    torch.testing.assert_close(packed.multiply(a, torch.full((rows, columns), torch.nan)), expected, atol=1e-4, rtol=0)
+    total = torch.ones(rows, columns)
+    packed.accumulate(a, total)
+    torch.testing.assert_close(total, expected + 1, atol=1e-4, rtol=0)
 
 
 def test_workers_keep_order_and_pass_errors_on() -> None:

@@ -33,7 +33,7 @@ CACHE_BYTES = 64 * 2**20
 """Memory for the token layer of words seen before."""
 MAX_ROWS = 128
 """Rows of a batch: enough for matrix products at full speed, few enough to stay in a core's cache."""
-MAX_TOKENS = 8192
+MAX_TOKENS = 16384
 """Tokens of a batch; a longer sentence is a batch of its own."""
 WARM_PREFIX: Sentence = (".",)
 """What a warm start has read: something that stands before sentences of any kind, in most languages."""

@@ -19,7 +19,7 @@ from typing import Any, Literal
 import numpy as np
 
 from elmokit.embedding.dumps import check_output, dump_format, jsonl, open_embeddings, write_part
-from elmokit.embedding.embedder import Embedded, Embedder, Output
+from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output
 from elmokit.embedding.journal import (
     START_OVER,
     describe_difference,
@@ -29,17 +29,15 @@ from elmokit.embedding.journal import (
     pack_state,
     unpack_state,
 )
-from elmokit.embedding.lines import Errors, LineReader, cut_windows
+from elmokit.embedding.lines import Errors, LineReader
 from elmokit.embedding.pooling import Layers
 from elmokit.embedding.records import Meta, Record
 from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
+from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError
 from elmokit.formats._atomic import sync_directory, sync_file
-from elmokit.model.engines.int8 import Int8Engine
 
-CARRY_ROWS = 32
-"""Rows of a batch with state "carry", if not said."""
 COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
 """Windows are committed together until so much work could be lost."""
 
@@ -179,7 +177,7 @@ class _Run:
                 "input": options.input,
                 "errors": options.errors,
                 "batch_size": self._batch_size,
-                "int8": isinstance(self._embedder.runner.engine, Int8Engine),
+                "int8": self._embedder.int8,
             },
         )
 

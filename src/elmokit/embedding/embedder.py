@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from elmokit.embedding.batches import SentenceRunner
 from elmokit.embedding.pooling import Floats, Layers, Selection, parse_selection
+from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
@@ -25,6 +25,8 @@ from elmokit.model.engines.workers import usable_cores
 from elmokit.text.tokenize import Token, tokenize
 
 State = Literal["reset", "carry", "warm"]
+CARRY_ROWS = 32
+"""Rows of a batch with state "carry", if not said."""
 Input = str | Sequence[str]
 """A str is raw text; a list of str is the tokens of one sentence."""
 
@@ -79,6 +81,7 @@ class Embedder:
             raise ConfigError(f"threads ({threads}) must be at least 1.")
         self.bilm = bilm
         self.name = name
+        self.int8 = int8
         self.state: State = state
         self.runner = SentenceRunner(bilm, threads=threads or usable_cores(), int8=int8, warm=state == "warm")
         self._fingerprint: str | None = None
@@ -161,20 +164,17 @@ class Embedder:
         split_sentences: bool = True,
         convert_to_tensor: bool = False,
         with_tokens: bool = False,
-        window: int = 512,
+        window: int | None = None,
     ) -> Iterator[Any]:
         """As `embed`, for endless input: results come in input order, memory stays constant.
 
-        `window` inputs are read ahead at a time; batches are formed inside a window.
+        At most `window` inputs are read ahead at a time; batches are formed inside a window.
         """
         output = Output(self.select(layers, pooling), _dtype(dtype), convert_to_tensor)
         if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size ({batch_size}) must be at least 1.")
-        stream, blank = iter(inputs), 0
-        if self.state == "carry":
-            batch_size = batch_size or 32
-            window = max(1, window // batch_size) * batch_size
-        while part := list(islice(stream, window)):
+        blank, step = 0, (batch_size or CARRY_ROWS) if self.state == "carry" else 1
+        for part in cut_windows(inputs, step, window):
             for embedded in self.embed_window(part, output, batch_size=batch_size, split_sentences=split_sentences):
                 blank += not embedded.tokens
                 yield embedded if with_tokens else embedded.vectors
@@ -195,7 +195,7 @@ class Embedder:
         texts = [_sentences(text, split_sentences) for text in inputs]
         sentences = [sentence for text in texts for sentence, _ in text]
         vectors = iter(
-            self.runner.run_in_order(sentences, output.selection, batch_size or 32)
+            self.runner.run_in_order(sentences, output.selection, batch_size or CARRY_ROWS)
             if self.state == "carry"
             else self.runner.run(sentences, output.selection, batch_size)
         )

@@ -4,7 +4,7 @@ import hashlib
 import io
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal, TextIO
@@ -13,9 +13,6 @@ from elmokit.errors import InputError
 from elmokit.text.files import open_text
 
 Errors = Literal["strict", "replace"]
-WINDOW_LINES = 512
-WINDOW_CHARACTERS = 1 << 17
-"""A window ends after so many lines, or earlier if they are long: its vectors are in memory together."""
 
 
 class LineReader:
@@ -86,21 +83,6 @@ class LineReader:
                 ) from None
             self._hash.update(data + b"\n")
             yield text.strip()
-
-
-def cut_windows(lines: Iterable[str], step: int = 1) -> Iterator[list[str]]:
-    """Cut lines into windows of a multiple of `step` lines; where a window ends depends on its own lines alone."""
-    window: list[str] = []
-    characters = 0
-    most = max(1, WINDOW_LINES // step) * step
-    for line in lines:
-        window.append(line)
-        characters += len(line)
-        if len(window) == most or (characters >= WINDOW_CHARACTERS and len(window) % step == 0):
-            yield window
-            window, characters = [], 0
-    if window:
-        yield window
 
 
 def check_readable(source: str | Path) -> None:

@@ -7,25 +7,34 @@ no gradients. A call runs on the calling thread; directions and batches are spre
 """
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import torch
 from torch import Tensor
 
 from elmokit.model.cell import LayerWeights
 from elmokit.model.engines.native import NativeCell
+from elmokit.model.engines.packed import BlockedMatrix, PackedMatrix, Packer
 
 _CHUNK_BYTES = 16 * 2**20
 """Memory for the inputs' part of the gates, a few steps at a time."""
-_TABLE_BYTES = 160 * 2**20
+_TABLE_BYTES = 192 * 2**20
 """Memory for the same of all distinct tokens of a batch."""
 
 
 class InferEngine:
-    """See the module's docstring; `native` is the fused cell, None for the portable steps."""
+    """See the module's docstring.
 
-    def __init__(self, native: NativeCell | None = None) -> None:
+    Args:
+        native: the fused cell, None for the portable steps.
+        pack: how to lay a weight out for its products.
+    """
+
+    def __init__(
+        self, native: NativeCell | None = None, pack: Callable[[Tensor], PackedMatrix] = BlockedMatrix
+    ) -> None:
         self.native = native
+        self._packed = Packer(pack)
         self._scratch = threading.local()
 
     def run_layer(
@@ -56,7 +65,7 @@ class InferEngine:
             if weights.projection_weight is None:
                 step.copy_(out)
             else:
-                self.multiply(out, weights.projection_weight, step)
+                self._packed(weights.projection_weight).multiply(out, step)
                 if weights.projection_clip is not None:
                     step.clamp_(-weights.projection_clip, weights.projection_clip)
             h[:n] = step
@@ -75,11 +84,12 @@ class InferEngine:
     ) -> None:
         """One time step: c (n, H) is updated, out (n, H) receives the unprojected output."""
         if self.native is not None:
-            gates = self.multiply(h, weights.recurrent_weight, gates)
-            self.native(gates, inputs, places, weights.bias, c, out, weights.cell_clip)
+            matrix = self._packed(weights.recurrent_weight)
+            for offset, part in matrix.multiply_gates(h, gates):
+                self.native(part, inputs, places, weights.bias, c, out, weights.cell_clip, offset)
             return
         gates = inputs if places is None else torch.index_select(inputs, 0, places, out=gates)
-        self.accumulate(gates, h, weights.recurrent_weight)
+        self._packed(weights.recurrent_weight).accumulate(h, gates)
         i, f, o = gates[:, : 3 * c.shape[1]].sigmoid_().chunk(3, dim=1)  # 3 × (n, H)
         j = gates[:, 3 * c.shape[1] :].tanh_()  # (n, H)
         c.mul_(f).addcmul_(i, j)
@@ -110,16 +120,9 @@ class InferEngine:
 
     def _input_part(self, weights: LayerWeights, x: Tensor) -> Tensor:
         """The input's part of the gates, with the bias unless the native cell adds it."""
-        inputs = self.multiply(x, weights.input_weight, self._borrow("inputs", len(x), weights.bias.numel()))
+        inputs = self._borrow("inputs", len(x), weights.bias.numel())
+        self._packed(weights.input_weight).multiply(x, inputs)
         return inputs if self.native is not None else inputs.add_(weights.bias)
-
-    def multiply(self, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-        """Rows (n, K) @ matrix (K, M) → out (n, M)."""
-        return torch.mm(rows, matrix, out=out)
-
-    def accumulate(self, total: Tensor, rows: Tensor, matrix: Tensor) -> None:
-        """Add rows (n, K) @ matrix (K, M) to total (n, M)."""
-        total.addmm_(rows, matrix)
 
     def _borrow(self, name: str, rows: int, columns: int) -> Tensor:
         """Memory of this thread to write (rows, columns) into: fresh pages cost more than the products they receive."""

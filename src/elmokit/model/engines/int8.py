@@ -4,7 +4,7 @@ Weights are rounded to 127 steps a column, once; the rows that they multiply to 
 row's scale is its own, so a sentence's vectors do not depend on its company here either. The rest stays float32.
 """
 
-import threading
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ _ZERO = 128
 """What stands for 0 among the unsigned 8-bit numbers of a row."""
 
 
-class PackedMatrix:
+class Int8Matrix:
     """A matrix (K, M) as 8-bit integers in the order that oneDNN multiplies fastest, with a scale for each column."""
 
     def __init__(self, matrix: Tensor) -> None:
@@ -36,35 +36,17 @@ class PackedMatrix:
         )
         return torch.mul(product, scale, out=out)
 
+    def accumulate(self, rows: Tensor, total: Tensor) -> None:
+        """Add rows (n, K) @ matrix to total (n, M)."""
+        total.add_(self.multiply(rows, torch.empty_like(total)))
 
-class Int8Engine(InferEngine):
-    """`InferEngine` whose matrix products are 8-bit. Packed copies are made anew when a weight has changed."""
-
-    def __init__(self, native: NativeCell | None = None) -> None:
-        super().__init__(native)
-        self._lock = threading.Lock()
-        self._packed: dict[int, tuple[int, PackedMatrix]] = {}
-
-    def multiply(self, rows: Tensor, matrix: Tensor, out: Tensor) -> Tensor:
-        """Rows (n, K) @ matrix (K, M) → out (n, M)."""
-        return self._pack(matrix).multiply(rows, out)
-
-    def accumulate(self, total: Tensor, rows: Tensor, matrix: Tensor) -> None:
-        """Add rows (n, K) @ matrix (K, M) to total (n, M)."""
-        total.add_(self._pack(matrix).multiply(rows, torch.empty_like(total)))
-
-    def _pack(self, matrix: Tensor) -> PackedMatrix:
-        version = 0 if matrix.is_inference() else matrix._version
-        with self._lock:
-            known = self._packed.get(matrix.data_ptr())
-            if known is None or known[0] != version:
-                known = self._packed[matrix.data_ptr()] = (version, PackedMatrix(matrix))
-            return known[1]
+    def multiply_gates(self, rows: Tensor, out: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """All gates at once."""
+        yield 0, self.multiply(rows, out)
 
 
-def int8_engine(native: NativeCell | None) -> Int8Engine:
-    """The engine, or an error that says what this torch lacks for it."""
-    needed = ("qlinear_prepack", "qlinear_pointwise")
-    if not all(hasattr(torch.ops.onednn, name) for name in needed):
+def int8_engine(native: NativeCell | None) -> InferEngine:
+    """The fast engine with such matrices, or an error that says what this torch lacks for them."""
+    if not all(hasattr(torch.ops.onednn, name) for name in ("qlinear_prepack", "qlinear_pointwise")):
         raise ConfigError(f"int8 needs oneDNN's 8-bit products, which torch {torch.__version__} lacks: leave it out.")
-    return Int8Engine(native)
+    return InferEngine(native, Int8Matrix)

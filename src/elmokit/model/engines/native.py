@@ -29,7 +29,7 @@ class NativeCell:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._function = ctypes.CDLL(str(path)).elmokit_cell
-        self._function.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 6 + [ctypes.c_float]
+        self._function.argtypes = [ctypes.c_int64] * 4 + [ctypes.c_void_p] * 6 + [ctypes.c_float]
         self._function.restype = None
 
     def __call__(
@@ -41,13 +41,18 @@ class NativeCell:
         c: Tensor,
         out: Tensor,
         clip: float | None,
+        offset: int = 0,
     ) -> None:
         """Finish a step: `c` (n, H) and `out` (n, H) from the recurrent part (n, 4H) and rows of inputs (…, 4H).
 
-        All tensors are contiguous float32 on the CPU, `rows` (n,) int64; `c` is updated, `out` overwritten.
+        With fewer gates, (n, 4w), only the cells from `offset` to `offset` + w are finished. All tensors are contiguous
+        float32 on the CPU, `rows` (n,) int64; `c` is updated, `out` overwritten.
         """
         self._function(
-            *c.shape,
+            len(c),
+            gates.shape[1] // 4,
+            c.shape[1],
+            offset,
             gates.data_ptr(),
             inputs.data_ptr(),
             None if rows is None else rows.data_ptr(),

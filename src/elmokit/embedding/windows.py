@@ -1,0 +1,29 @@
+"""Cut a stream of inputs into windows: what is read ahead, deduplicated and batched together.
+
+A window is large enough for full batches and small enough for constant memory. Where it ends depends on its own inputs
+alone, so a run that starts again at a window's edge forms the same batches.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+WINDOW_INPUTS = 1024
+WINDOW_CHARACTERS = 80_000
+_TOKEN_CHARACTERS = 5
+
+Text = TypeVar("Text", bound=str | Sequence[str])
+
+
+def cut_windows(inputs: Iterable[Text], step: int = 1, most: int | None = None) -> Iterator[list[Text]]:
+    """Windows of at most `most` inputs (`WINDOW_INPUTS`), a multiple of `step`, ending early where inputs are long."""
+    window: list[Text] = []
+    characters = 0
+    most = max(1, (most or WINDOW_INPUTS) // step) * step
+    for text in inputs:
+        window.append(text)
+        characters += len(text) if isinstance(text, str) else _TOKEN_CHARACTERS * len(text)
+        if len(window) == most or (characters >= WINDOW_CHARACTERS and len(window) % step == 0):
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
