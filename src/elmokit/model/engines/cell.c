@@ -56,3 +56,59 @@ void elmokit_cell(int64_t n, int64_t width, int64_t total, int64_t offset, const
         }
     }
 }
+
+/* result (m) += row (k) @ matrix (k, m), four rows of the matrix at a time. */
+static void add_product(int64_t k, int64_t m, const float *restrict row, const float *restrict matrix,
+                        float *restrict result) {
+    int64_t i = 0;
+    for (; i + 4 <= k; i += 4) {
+        float r0 = row[i], r1 = row[i + 1], r2 = row[i + 2], r3 = row[i + 3];
+        const float *restrict w0 = matrix + i * m;
+        const float *restrict w1 = w0 + m;
+        const float *restrict w2 = w1 + m;
+        const float *restrict w3 = w2 + m;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < m; ++j) result[j] += (r0 * w0[j] + r1 * w1[j]) + (r2 * w2[j] + r3 * w3[j]);
+    }
+    for (; i < k; ++i) {
+        const float *restrict w = matrix + i * m;
+#pragma GCC ivdep
+        for (int64_t j = 0; j < m; ++j) result[j] += row[i] * w[j];
+    }
+}
+
+/* Whole steps of a layer for a few rows, where calling a matrix product costs more than computing it. Tokens are packed
+   as in elmokit/model/packing.py; `inputs` holds the input's part of the gates of token t at row `rows[t]` (or t), `starts`
+   (or null) says which tokens send their row back to `first_h`, `first_c`. `gates` (4 * width) and `memory` (width) are
+   scratch. `projection` is null for a layer without one; then dim equals width. */
+void elmokit_steps(int64_t steps, const int64_t *restrict sizes, int64_t width, int64_t dim, const float *restrict inputs,
+                   const int64_t *restrict rows, const uint8_t *restrict starts, const float *restrict bias,
+                   const float *restrict recurrent, const float *restrict projection, const float *restrict first_h,
+                   const float *restrict first_c, float *restrict h, float *restrict c, float *restrict y,
+                   float *restrict gates, float *restrict memory, float cell_clip, float projection_clip) {
+    int64_t token = 0;
+    for (int64_t step = 0; step < steps; ++step) {
+        for (int64_t row = 0; row < sizes[step]; ++row, ++token) {
+            float *restrict own_h = h + row * dim;
+            float *restrict own_c = c + row * width;
+            float *restrict result = y + token * dim;
+            if (starts && starts[token]) {
+                memcpy(own_h, first_h + row * dim, dim * sizeof(float));
+                memcpy(own_c, first_c + row * width, width * sizeof(float));
+            }
+            memset(gates, 0, 4 * width * sizeof(float));
+            add_product(dim, 4 * width, own_h, recurrent, gates);
+            const float *input = inputs + (rows ? rows[token] : token) * 4 * width;
+            elmokit_cell(1, width, width, 0, gates, input, 0, bias, own_c, projection ? memory : result, cell_clip);
+            if (projection) {
+                memset(result, 0, dim * sizeof(float));
+                add_product(width, dim, memory, projection, result);
+                if (projection_clip > 0.0f)
+                    for (int64_t j = 0; j < dim; ++j)
+                        result[j] = result[j] > projection_clip ? projection_clip
+                                    : result[j] < -projection_clip ? -projection_clip : result[j];
+            }
+            memcpy(own_h, result, dim * sizeof(float));
+        }
+    }
+}

@@ -18,6 +18,8 @@ from elmokit.model.engines.packed import BlockedMatrix, PackedMatrix, Packer
 
 _CHUNK_BYTES = 16 * 2**20
 """Memory for the inputs' part of the gates, a few steps at a time."""
+_FEW_ROWS = 2
+"""Rows for which calling a matrix product costs more than computing it."""
 _TABLE_BYTES = 192 * 2**20
 """Memory for the same of all distinct tokens of a batch."""
 
@@ -35,6 +37,7 @@ class InferEngine:
     ) -> None:
         self.native = native
         self._packed = Packer(pack)
+        self._exact = pack is BlockedMatrix
         self._scratch = threading.local()
 
     def run_layer(
@@ -52,6 +55,9 @@ class InferEngine:
         rows = max(batch_sizes, default=0)
         y = x.new_empty(num_tokens, h.shape[1])  # (N, P)
         first_h, first_c, h, c = h, c, h.clone(), c.clone()
+        if self.native is not None and self._exact and 0 < rows <= _FEW_ROWS:
+            self._run_few_rows(weights, x, batch_sizes, index, starts, (first_h, first_c), (h, c), y)
+            return y, h, c
         resets = _resets(starts, batch_sizes)
         gates = self._borrow("gates", rows, 4 * cell_dim)
         memory = self._borrow("memory", rows, cell_dim)
@@ -71,6 +77,32 @@ class InferEngine:
             h[:n] = step
             start += n
         return y, h, c
+
+    def _run_few_rows(
+        self,
+        weights: LayerWeights,
+        x: Tensor,
+        batch_sizes: Sequence[int],
+        index: Tensor | None,
+        starts: Tensor | None,
+        first: tuple[Tensor, Tensor],
+        state: tuple[Tensor, Tensor],
+        y: Tensor,
+    ) -> None:
+        """The whole loop in C, for one sentence or a few: y (N, P) and the state are filled in."""
+        assert self.native is not None
+        x = x if index is None else x[index]  # (N, P)
+        limit = max(1, _CHUNK_BYTES // (4 * weights.bias.numel()))
+        sizes, first = torch.tensor(batch_sizes), (first[0].contiguous(), first[1].contiguous())
+        step, begin = 0, 0
+        while step < len(sizes):
+            end = begin + _whole_steps(batch_sizes[step:], limit)
+            last = step + int((sizes[step:].cumsum(0) <= end - begin).sum())
+            inputs = self._borrow("inputs", end - begin, weights.bias.numel())
+            self._packed(weights.input_weight).multiply(x[begin:end], inputs)
+            part = None if starts is None else starts[begin:end]
+            self.native.run_steps(weights, inputs, None, sizes[step:last], part, first, state, y[begin:end])
+            step, begin = last, end
 
     def _step(
         self,

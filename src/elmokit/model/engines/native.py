@@ -14,10 +14,12 @@ import subprocess
 from functools import cache
 from pathlib import Path
 
+import torch
 from torch import Tensor
 
 from elmokit.cache import cache_directory
 from elmokit.errors import ConfigError, ElmokitError
+from elmokit.model.cell import LayerWeights
 
 _SOURCE = Path(__file__).with_name("cell.c")
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
@@ -28,9 +30,13 @@ class NativeCell:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._function = ctypes.CDLL(str(path)).elmokit_cell
-        self._function.argtypes = [ctypes.c_int64] * 4 + [ctypes.c_void_p] * 6 + [ctypes.c_float]
-        self._function.restype = None
+        library = ctypes.CDLL(str(path))
+        self._cell, self._steps = library.elmokit_cell, library.elmokit_steps
+        self._cell.argtypes = [ctypes.c_int64] * 4 + [ctypes.c_void_p] * 6 + [ctypes.c_float]
+        pointers = [ctypes.c_void_p] * 13
+        self._steps.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, *pointers]
+        self._steps.argtypes += [ctypes.c_float, ctypes.c_float]
+        self._cell.restype = self._steps.restype = None
 
     def __call__(
         self,
@@ -48,7 +54,7 @@ class NativeCell:
         With fewer gates, (n, 4w), only the cells from `offset` to `offset` + w are finished. All tensors are contiguous
         float32 on the CPU, `rows` (n,) int64; `c` is updated, `out` overwritten.
         """
-        self._function(
+        self._cell(
             len(c),
             gates.shape[1] // 4,
             c.shape[1],
@@ -60,6 +66,37 @@ class NativeCell:
             c.data_ptr(),
             out.data_ptr(),
             clip or 0.0,
+        )
+
+    def run_steps(
+        self,
+        weights: LayerWeights,
+        inputs: Tensor,
+        rows: Tensor | None,
+        sizes: Tensor,
+        starts: Tensor | None,
+        first: tuple[Tensor, Tensor],
+        state: tuple[Tensor, Tensor],
+        y: Tensor,
+    ) -> None:
+        """Whole steps of a layer for a few rows: `state` is updated, `y` (N, P) receives the outputs.
+
+        `inputs` is the input's part of the gates without bias, `rows` (N,) the row of it that each packed token has.
+        """
+        cell_dim = state[1].shape[1]
+        scratch = torch.empty(5 * cell_dim)
+        pointers = (
+            *(inputs, rows, starts, weights.bias, weights.recurrent_weight, weights.projection_weight),
+            *(*first, *state, y, scratch, scratch[4 * cell_dim :]),
+        )
+        self._steps(
+            len(sizes),
+            sizes.data_ptr(),
+            cell_dim,
+            y.shape[1],
+            *(None if tensor is None else tensor.data_ptr() for tensor in pointers),
+            weights.cell_clip or 0.0,
+            weights.projection_clip or 0.0,
         )
 
 
