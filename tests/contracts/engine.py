@@ -13,7 +13,14 @@ LAYERS = {
     "unclipped": (6, 3, None, None),
     "unprojected": (4, None, 0.5, None),
 }
-BATCHES = {"one row": (3,), "few rows": (2, 2, 2, 1, 1), "single": (1,) * 5, "equal": (4, 4, 4), "shrinking": (5, 4, 4, 1), "one step": (7, 0), "empty": ()}
+BATCHES = {
+    "single": (1,) * 5,
+    "few rows": (2, 2, 2, 1, 1),
+    "equal": (4, 4, 4),
+    "shrinking": (5, 4, 4, 1),
+    "one step": (7, 0),
+    "empty": (),
+}
 
 
 def build_layer(kind: str, dtype: torch.dtype) -> LayerWeights:

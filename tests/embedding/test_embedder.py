@@ -268,9 +268,8 @@ def test_many_words_pass_through_a_small_cache(tiny_bilm: BiLM, monkeypatch) -> 
 
 
 def test_more_tokens_than_a_batch_holds(tiny_bilm: BiLM, monkeypatch) -> None:
-    monkeypatch.setattr(batches, "MAX_TOKENS", 20)
     monkeypatch.setattr(batches, "MAX_ROWS", 3)
-    for sentence, vectors in zip(SENTENCES, Embedder(tiny_bilm).embed(SENTENCES), strict=True):
+    for sentence, vectors in zip(SENTENCES, Embedder(tiny_bilm, batch_tokens=20).embed(SENTENCES), strict=True):
         np.testing.assert_allclose(vectors, plain(tiny_bilm, sentence), atol=1e-6)
 
 
@@ -296,6 +295,7 @@ def test_long_sentences_work(tiny_bilm: BiLM) -> None:
         (lambda e: e.embed([["a"]], batch_size=0), ConfigError, "batch_size"),
         (lambda e: Embedder(e.bilm, state="keep"), ConfigError, "reset, carry or warm"),
         (lambda e: Embedder(e.bilm, threads=0), ConfigError, "threads"),
+        (lambda e: Embedder(e.bilm, batch_tokens=0), ConfigError, "batch_tokens"),
         (lambda e: Embedder(e.bilm.double(), int8=True), ConfigError, "float32"),
     ],
 )
@@ -342,7 +342,7 @@ def test_token_input_models_count_unknown_words_as_one(tiny) -> None:
 @given(st.lists(st.lists(st.integers(0, 5), max_size=9), min_size=1, max_size=12), st.integers(1, 6))
 def test_a_batch_plan_gives_every_token_a_place(sentences: list[list[int]], max_rows: int) -> None:
     rows = [[0, *(token + 2 for token in sentence), 1] for sentence in sentences]
-    for numbers, places in batches._cut(rows, max_rows):
+    for numbers, places in batches._cut(rows, max_rows, 30):
         batch = batches.Batch.plan([rows[number] for number in numbers], places, torch.device("cpu"))
         total = sum(len(rows[number]) for number in numbers)
         assert sum(batch.batch_sizes) == total

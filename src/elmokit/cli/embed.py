@@ -39,6 +39,9 @@ def embed(
     batch_size: Annotated[
         int | None, typer.Option(min=1, help="Sentences at a time; with --state carry, rows (default 32).")
     ] = None,
+    batch_tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of a batch, which bounds its memory; by default what is fastest.")
+    ] = None,
     dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Numbers of the vectors.")] = "float32",
     errors: Annotated[
         Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")
@@ -82,7 +85,7 @@ def embed(
         resume=resume,
         overwrite=overwrite,
     )
-    embedder = Embedder.from_pretrained(model, state=state, threads=threads, int8=int8)
+    embedder = Embedder.from_pretrained(model, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens)
     try:
         with _progress() as report:
             done = embed_file(source, output, embedder, options, report=report)

@@ -91,8 +91,11 @@ class Batch:
 class SentenceRunner:
     """Runs sentences through a biLM as fast as the machine allows, keeping what can be used again."""
 
-    def __init__(self, bilm: BiLM, *, threads: int, int8: bool = False, warm: bool = False) -> None:
+    def __init__(
+        self, bilm: BiLM, *, threads: int, int8: bool = False, warm: bool = False, max_tokens: int | None = None
+    ) -> None:
         self.bilm = bilm
+        self.max_tokens = max_tokens or MAX_TOKENS
         self.workers = Workers(threads)
         self.types = TypeTable(bilm, capacity=CACHE_BYTES // (4 * bilm.config.lstm.output_dim))
         self.device = next(bilm.parameters()).device
@@ -106,7 +109,7 @@ class SentenceRunner:
         distinct = list(dict.fromkeys(sentences))
         table, rows = self._words(distinct)
         results: dict[Sentence, Floats] = {}
-        groups = list(_cut(rows, max_rows or MAX_ROWS))
+        groups = list(_cut(rows, max_rows or MAX_ROWS, self.max_tokens))
         batches = [Batch.plan([rows[number] for number in numbers], places, self.device) for numbers, places in groups]
         done = self._run_batches(batches, table, selection)
         for batch, (numbers, _), (layers, _) in zip(batches, groups, done, strict=True):
@@ -187,12 +190,12 @@ def _choose_engine(like: Tensor, *, int8: bool) -> Engine:
     return PlainEngine()
 
 
-def _cut(sentences: Sequence[Sequence[int]], max_rows: int) -> Iterator[tuple[list[int], list[int]]]:
+def _cut(sentences: Sequence[Sequence[int]], max_rows: int, max_tokens: int) -> Iterator[tuple[list[int], list[int]]]:
     """Cut sentences into batches of bounded size and give each a row: the longest first, each into the shortest row."""
     batch: list[int] = []
     tokens = 0
     for number, sentence in enumerate(sentences):
-        if batch and tokens + len(sentence) > MAX_TOKENS:
+        if batch and tokens + len(sentence) > max_tokens:
             yield _assign(batch, sentences, max_rows)
             batch, tokens = [], 0
         batch.append(number)

@@ -177,6 +177,7 @@ class _Run:
                 "input": options.input,
                 "errors": options.errors,
                 "batch_size": self._batch_size,
+                "batch_tokens": self._embedder.runner.max_tokens,
                 "int8": self._embedder.int8,
             },
         )

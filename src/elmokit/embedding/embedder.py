@@ -59,6 +59,7 @@ class Embedder:
             prefix. "carry" goes on from the last batch, row by row, as the peers do: then order and batch size matter.
         threads: cores to use on a CPU; None takes all that the process may use.
         int8: compute the LSTMs with 8-bit weights: faster, slightly different vectors.
+        batch_tokens: tokens of a batch, which bounds the memory it takes; None is what is fastest.
         name: what to call the model in dumps.
 
     Example:
@@ -73,17 +74,22 @@ class Embedder:
         state: State = "reset",
         threads: int | None = None,
         int8: bool = False,
+        batch_tokens: int | None = None,
         name: str = "",
     ) -> None:
         if state not in ("reset", "carry", "warm"):
             raise ConfigError(f"state {state!r} is unknown: choose reset, carry or warm.")
         if threads is not None and threads < 1:
             raise ConfigError(f"threads ({threads}) must be at least 1.")
+        if batch_tokens is not None and batch_tokens < 1:
+            raise ConfigError(f"batch_tokens ({batch_tokens}) must be at least 1.")
         self.bilm = bilm
         self.name = name
         self.int8 = int8
         self.state: State = state
-        self.runner = SentenceRunner(bilm, threads=threads or usable_cores(), int8=int8, warm=state == "warm")
+        self.runner = SentenceRunner(
+            bilm, threads=threads or usable_cores(), int8=int8, warm=state == "warm", max_tokens=batch_tokens
+        )
         self._fingerprint: str | None = None
 
     @classmethod
@@ -95,12 +101,13 @@ class Embedder:
         state: State = "reset",
         threads: int | None = None,
         int8: bool = False,
+        batch_tokens: int | None = None,
     ) -> "Embedder":
         """Load a model as `elmokit.load` does and put it on a device (the CPU by default)."""
         bilm = load(source).requires_grad_(False)
         if device is not None:
             bilm = bilm.to(device)
-        return cls(bilm, state=state, threads=threads, int8=int8, name=str(source))
+        return cls(bilm, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens, name=str(source))
 
     @property
     def fingerprint(self) -> str:
