@@ -23,6 +23,8 @@ lint: $(VENV)/.test
 	$(BIN)/mypy
 
 bench: $(VENV)/.test $(VENV)/peers/.done
+	$(BIN)/python bench/embed.py --size small
+	$(BIN)/python bench/embed.py --size full
 	$(BIN)/python bench/tokenizer.py --speed
 
 # torch comes first and alone: a resolver that meets it among other packages may choose a build with CUDA.

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import numpy as np
 import torch
 
 import elmokit
@@ -81,6 +82,14 @@ def embedders(bilm: elmokit.BiLM, threads: int, int8: bool) -> dict[str, Embedde
     return found
 
 
+def int8_error(fast: dict[str, Embedder], sentences: list[list[str]]) -> list[float]:
+    """How far int8 moves each layer: root mean square of the difference, relative to that of the layer."""
+    exact, rounded = (np.concatenate(fast[name].embed(sentences), axis=1) for name in ("pure", "int8"))
+    return [
+        round(float(np.sqrt(((r - e) ** 2).mean() / (e**2).mean())), 5) for e, r in zip(exact, rounded, strict=True)
+    ]
+
+
 def throughput(arguments: argparse.Namespace) -> dict[str, object]:
     bilm, peer = build(arguments.size), None
     sentences = read_sentences(arguments.words or WORDS[arguments.size])
@@ -102,6 +111,7 @@ def throughput(arguments: argparse.Namespace) -> dict[str, object]:
         candidates[f"{name} cold"] = lambda embedder=embedder: cold(embedder)
     torch.set_num_threads(arguments.threads)
     timings = interleave(candidates, arguments.rounds)
+    error = int8_error(fast, sentences[:60]) if arguments.int8 else None
     rate = gemm_rate(arguments.threads)
     limit = rate / lstm_flops(bilm)
     base = timings["allennlp"].median
@@ -119,7 +129,7 @@ def throughput(arguments: argparse.Namespace) -> dict[str, object]:
         f"GEMM {rate / 1e9:.0f} GFLOP/s on {arguments.threads} threads; {len(sentences)} sentences, {num_words} words"
     )
     return {"size": arguments.size, "threads": arguments.threads, "rounds": arguments.rounds, "words": num_words,
-            "gemm_gflops": round(rate / 1e9), "rows": rows}  # fmt: skip
+            "gemm_gflops": round(rate / 1e9), "int8_relative_rms_by_layer": error, "rows": rows}  # fmt: skip
 
 
 def latency(arguments: argparse.Namespace) -> dict[str, object]:

@@ -78,6 +78,11 @@ def test_examples_run_and_are_short(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+def test_tables_say_what_the_results_say() -> None:
+    done = subprocess.run([sys.executable, "bench/tables.py", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr or "run python bench/tables.py"
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     for page in [*PAGES, ROOT / "CONTRIBUTING.md"]:
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text(encoding="utf-8")):

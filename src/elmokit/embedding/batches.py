@@ -29,8 +29,8 @@ from elmokit.model.engines.workers import Workers
 from elmokit.model.lstm import LstmState
 
 Sentence = tuple[str, ...]
-CACHE_BYTES = 64 * 2**20
-"""Memory for the token layer of words seen before."""
+CACHE_BYTES, CACHE_WORDS = 64 * 2**20, 100_000
+"""Room for the token layer of words seen before, and how many of them there may be at most."""
 MAX_ROWS = 128
 """Rows of a batch: enough for matrix products at full speed, few enough to stay in a core's cache."""
 MAX_TOKENS = 16384
@@ -97,7 +97,7 @@ class SentenceRunner:
         self.bilm = bilm
         self.max_tokens = max_tokens or MAX_TOKENS
         self.workers = Workers(threads)
-        self.types = TypeTable(bilm, capacity=CACHE_BYTES // (4 * bilm.config.lstm.output_dim))
+        self.types = TypeTable(bilm, capacity=min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim)))
         self.device = next(bilm.parameters()).device
         self.engine = _choose_engine(next(bilm.parameters()), int8=int8)
         self.carried: BiLMState | None = None
