@@ -4,6 +4,7 @@
     python bench/embed.py --size full --json results/…      the same, written down
     python bench/embed.py --size small --latency            one sentence of 20 tokens
     python bench/embed.py --linear                          tokens/s by corpus and sentence length
+    python bench/embed.py --int8-error PATH                 how far int8 moves the vectors of a trained model
 
 Both run the same random weights of official size on the same English sentences (tests/fixtures/prose.txt). AllenNLP's
 sentences are sorted by length and batched by 32, its best case. "warm" has seen the words before, "cold" has not.
@@ -22,6 +23,7 @@ import torch
 import elmokit
 from elmokit.config import CharacterInput, LstmStack
 from elmokit.embedding.embedder import Embedder
+from elmokit.formats import fingerprint
 from elmokit.model.engines.infer import InferEngine
 from elmokit.model.engines.native import find_native_cell
 
@@ -194,6 +196,13 @@ def linear(arguments: argparse.Namespace) -> dict[str, object]:
     return {"size": arguments.size, "threads": arguments.threads, "tokens_per_second_relative_to_1k": rows}
 
 
+def trained_error(arguments: argparse.Namespace) -> dict[str, object]:
+    bilm = elmokit.load(arguments.int8_error).requires_grad_(False)
+    error = int8_error({"pure": Embedder(bilm), "int8": Embedder(bilm, int8=True)}, read_sentences(12500))
+    print(error)
+    return {"model_sha256": fingerprint(bilm), "int8_relative_rms_by_layer": error}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small")
@@ -203,9 +212,11 @@ def main() -> None:
     parser.add_argument("--int8", action="store_true")
     parser.add_argument("--latency", action="store_true")
     parser.add_argument("--linear", action="store_true")
+    parser.add_argument("--int8-error", type=Path, metavar="PATH")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     measure = latency if arguments.latency else linear if arguments.linear else throughput
+    measure = trained_error if arguments.int8_error else measure
     result = provenance("python " + " ".join(["bench/embed.py", *sys.argv[1:]])) | measure(arguments)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

@@ -72,11 +72,12 @@ def main() -> None:
             "embed", str(place / "prose.txt"), str(place / "prose.hdf5"), "--model", str(place / "full")
         )
         weights = round(full.num_parameters * 4 / 2**20)
-        idle = peak_megabytes("info", "--engine")
-        result["full"] = {"peak": round(peak), "weights": weights, "above": round(peak - weights), "torch": round(idle)}
+        result["full"] = {"peak": round(peak), "weights": weights, "above": round(peak - weights)}
         print("full", result["full"])
     if arguments.json:
-        arguments.json.write_text(json.dumps(provenance("python bench/memory.py") | result, indent=2) + "\n")
+        arguments.json.write_text(
+            json.dumps(provenance("python " + " ".join(["bench/memory.py", *sys.argv[1:]])) | result, indent=2) + "\n"
+        )
 
 
 if __name__ == "__main__":

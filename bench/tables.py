@@ -49,9 +49,14 @@ def throughput() -> list[str]:
 
 
 def int8() -> list[str]:
-    rows = {size: read(f"embed-{size}")["int8_relative_rms_by_layer"] for size in ("full", "small")}
-    listed = "; ".join(f"{size} " + ", ".join(f"{value:.2%}" for value in values) for size, values in rows.items())
-    return [f"It moves layers 0, 1 and 2 of random weights by (root mean square, relative): {listed}."]
+    trained = read("embed-int8-trained")
+    rows = {f"{size}, random weights": read(f"embed-{size}") for size in ("full", "small")}
+    rows["bilm-tf's small test model (64/16), trained"] = trained
+    lines = ["| root mean square of the change, relative | layer 0 | layer 1 | layer 2 |", "|---|---|---|---|"]
+    for name, result in rows.items():
+        values = " | ".join(f"{value:.2%}" for value in result["int8_relative_rms_by_layer"])
+        lines.append(f"| {name} | {values} |")
+    return lines + source(trained)
 
 
 def latency() -> list[str]:
@@ -87,13 +92,14 @@ def memory() -> list[str]:
     for suffix in (suffix for suffix in ("hdf5", "npz", "parquet", "jsonl") if suffix in result):
         row = result[suffix]
         lines.append(f"| .{suffix} | {row['10000']} | {row['1000000']} | {row['growth']} |")
-    full = result["full"]
+    wide = read("embed-memory-full")
+    full = wide["full"]
     lines += [
         "",
         f"The full-size model (weights {full['weights']} MB) peaks at {full['peak']} MB with all layers of prose: "
-        f"{full['above']} MB above its weights, of which Python and torch alone are {full['torch']}.",
+        f"{full['above']} MB above its weights, Python and torch included.",
     ]
-    return lines + source(result)
+    return lines + source(result, wide)
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ CACHE_BYTES, CACHE_WORDS = 64 * 2**20, 100_000
 """Room for the token layer of words seen before, and how many of them there may be at most."""
 MAX_ROWS = 128
 """Rows of a batch: enough for matrix products at full speed, few enough to stay in a core's cache."""
-MAX_TOKENS = 16384
+MAX_TOKENS = 8192
 """Tokens of a batch; a longer sentence is a batch of its own."""
 WARM_PREFIX: Sentence = (".",)
 """What a warm start has read: something that stands before sentences of any kind, in most languages."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeVar
 
 WINDOW_INPUTS = 1024
-WINDOW_CHARACTERS = 80_000
+WINDOW_CHARACTERS = 48_000
 _TOKEN_CHARACTERS = 5
 
 Text = TypeVar("Text", bound=str | Sequence[str])

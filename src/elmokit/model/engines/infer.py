@@ -20,7 +20,7 @@ _CHUNK_BYTES = 16 * 2**20
 """Memory for the inputs' part of the gates, a few steps at a time."""
 _FEW_ROWS = 2
 """Rows for which calling a matrix product costs more than computing it."""
-_TABLE_BYTES = 192 * 2**20
+_TABLE_BYTES = 128 * 2**20
 """Memory for the same of all distinct tokens of a batch."""
 
 
