@@ -211,6 +211,18 @@ def test_carry_equals_the_peers_order(tiny_bilm: BiLM, batch_size: int) -> None:
         np.testing.assert_allclose(ours, theirs, atol=1e-6)
 
 
+@pytest.mark.parametrize("layers", [0, 1, "top"])
+def test_carry_goes_on_in_all_layers_whichever_are_asked_for(tiny_bilm: BiLM, layers) -> None:
+    whole, part = (Embedder(tiny_bilm, state="carry") for _ in range(2))
+    expected = whole.embed(SENTENCES, batch_size=2)
+    got = part.embed(SENTENCES[:3], layers=layers, batch_size=2)
+    depth = 2 if layers == "top" else layers
+    for ours, theirs in zip(got, expected, strict=False):
+        np.testing.assert_allclose(ours, theirs[depth], atol=1e-6)
+    assert part.runner.carried is not None
+    assert part.runner.carried.forward.h.shape[0] == 2
+
+
 def test_carry_keeps_its_batches_over_windows(tiny_bilm: BiLM) -> None:
     whole, parts = (Embedder(tiny_bilm, state="carry") for _ in range(2))
     first = whole.embed(SENTENCES * 3, batch_size=3)

@@ -127,7 +127,8 @@ class SentenceRunner:
             before = self.carried or self.bilm.zero_state(len(part))
             full = before.resized(max(before.num_rows, len(part)))
             ((layers, after),) = self._run_batches([batch], table, selection, full.resized(len(part)))
-            self.carried = full.updated(after) if after is not None else self.carried
+            assert after is not None
+            self.carried = full.updated(after)
             for place in range(len(part)):
                 yield selection.gather(layers, *batch.bounds[place : place + 2])
 
@@ -141,7 +142,8 @@ class SentenceRunner:
         self, batches: Sequence[Batch], table: Tensor, selection: Selection, state: BiLMState | None = None
     ) -> Iterator[tuple[list[Floats], BiLMState | None]]:
         """The needed layers or their one mix, each (N, D), of each batch, and the state after it."""
-        num_layers = max(selection.needed)
+        # A state that is carried on has all layers, whichever are asked for.
+        num_layers = max(selection.needed) if state is None else self.bilm.config.lstm.num_layers
         sides = (self.bilm.forward_lstm, self.bilm.backward_lstm)
 
         def run_side(job: tuple[Batch, int]) -> tuple[list[Tensor], LstmState]:
