@@ -8,6 +8,7 @@ import json
 import textwrap
 import tomllib
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -119,6 +120,8 @@ class ElmoConfig(Config):
     """Whether the model can predict words; published models cannot."""
     tied_softmax: bool = False
     """The softmax shares its matrix with the token embedding."""
+    softmax_cutoffs: tuple[Positive, ...] = ()
+    """Ids at which the clusters of an adaptive softmax begin; empty: a plain softmax."""
     languages: tuple[str, ...] = ()
     """ISO codes, if known."""
     foreign: dict[str, Any] = {}
@@ -140,6 +143,12 @@ class ElmoConfig(Config):
             raise ValueError("vocab_size must be given for a softmax or a token embedding")
         if self.tied_softmax and not (self.softmax and self.input.kind == "tokens"):
             raise ValueError("tied_softmax needs softmax and input.kind 'tokens'")
+        if self.softmax_cutoffs:
+            if not self.softmax or self.tied_softmax:
+                raise ValueError("softmax_cutoffs need a softmax of its own, not a tied one")
+            bounds = (*self.softmax_cutoffs, self.vocab_size or 0)
+            if any(later <= earlier for earlier, later in pairwise(bounds)):
+                raise ValueError(f"softmax_cutoffs {self.softmax_cutoffs} must rise and stay below vocab_size")
         if isinstance(self.input, CharacterInput) and not self.input.projected:
             width = self.input.num_filters + self.input.word_dim
             if width != self.lstm.output_dim:
@@ -155,9 +164,14 @@ def parse_config(values: Any, *, origin: str, names: Mapping[str, str] | None = 
     try:
         return ElmoConfig.model_validate(values)
     except ValidationError as error:
-        faults = "; ".join(_fault(fault, names or {}) for fault in error.errors())
-        faults = textwrap.shorten(faults, 300, placeholder=" …")  # one line, whatever the file said
+        faults = describe_faults(error, names)
         raise ConfigError(f"{origin} is not a valid model config: {faults}.") from None
+
+
+def describe_faults(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
+    """One line on what is wrong with which fields, whatever the file said."""
+    faults = "; ".join(_fault(fault, names or {}) for fault in error.errors())
+    return textwrap.shorten(faults, 300, placeholder=" …")
 
 
 def _fault(fault: Any, names: Mapping[str, str]) -> str:

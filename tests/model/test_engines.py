@@ -1,9 +1,12 @@
 """Every engine keeps the contract."""
 
+import pytest
 import torch
 
 from elmokit.model.cell import LayerWeights
+from elmokit.model.engines.native import NativeCell
 from elmokit.model.engines.plain import PlainEngine
+from elmokit.model.engines.train import TrainEngine
 from tests.contracts.engine import EngineContract
 
 
@@ -26,3 +29,16 @@ def test_a_step_by_hand() -> None:
     assert torch.allclose(c, torch.tensor([[0.3]]))
     assert torch.equal(y, torch.tensor([[1.0]]))
     assert torch.equal(h, y)
+
+
+class TestTrainEngine(EngineContract):
+    engine = TrainEngine()
+
+
+class TestNativeTrainEngine(EngineContract):
+    dtype = torch.float32
+    tolerance = 2e-5
+
+    @pytest.fixture(autouse=True)
+    def _engine(self, built_cell: NativeCell) -> None:
+        self.engine = TrainEngine(built_cell)

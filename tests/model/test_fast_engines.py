@@ -20,23 +20,6 @@ from elmokit.model.engines.workers import Workers
 from tests.contracts.engine import EngineContract
 
 
-@pytest.fixture(scope="session")
-def built_cell(tmp_path_factory: pytest.TempPathFactory):
-    """The fused cell, built into a folder of its own."""
-    before = os.environ.get("ELMOKIT_CACHE")
-    os.environ["ELMOKIT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    try:
-        path = build_native_cell()
-        cell = find_native_cell()
-        assert cell is not None and cell.path == path
-        return cell
-    finally:
-        os.environ.pop("ELMOKIT_CACHE")
-        if before is not None:
-            os.environ["ELMOKIT_CACHE"] = before
-        find_native_cell.cache_clear()
-
-
 class FastContract(EngineContract):
     differentiable = False
     dtype = torch.float32
@@ -65,7 +48,7 @@ class TestFusedInRanges(FastContract):
 
 
 class TestSmallChunks(FastContract):
-    """Inputs multiplied a step at a time, and no table of distinct tokens."""
+    """Inputs multiplied a step at a time, and a table of one token."""
 
     engine = InferEngine(None)
 

@@ -182,9 +182,13 @@ class BiLM(nn.Module):
         """Scores (…, V) of the word that follows, from top-layer outputs (…, P) of either direction."""
         if self.softmax is None:
             raise ConfigError("this model has no softmax, so it cannot predict words: published models lack theirs.")
-        table = self.encoder.token_table if isinstance(self.encoder, TokenEncoder) else None
-        scores: Tensor = self.softmax(h, table)
+        scores: Tensor = self.softmax(h, self.token_table)
         return scores
+
+    @property
+    def token_table(self) -> nn.Parameter | None:
+        """The rows of a token embedding, which a tied softmax uses too."""
+        return self.encoder.token_table if isinstance(self.encoder, TokenEncoder) else None
 
     def _check_ids(self, char_ids: Tensor) -> None:
         """Refuse ids (N, C) that no indexer of this model can have made, before they become an index error."""
@@ -270,7 +274,12 @@ def _build_softmax(config: ElmoConfig) -> Softmax | None:
     if not config.softmax:
         return None
     assert config.vocab_size is not None
-    return Softmax(vocab_size=config.vocab_size, dim=config.lstm.output_dim, tied=config.tied_softmax)
+    return Softmax(
+        vocab_size=config.vocab_size,
+        dim=config.lstm.output_dim,
+        tied=config.tied_softmax,
+        cutoffs=config.softmax_cutoffs,
+    )
 
 
 def batch_to_ids(sentences: Sequence[Sequence[str]]) -> Tensor:

@@ -83,9 +83,14 @@ class TypeEncoder(nn.Module, ABC):
     def encode(self, char_ids: Tensor) -> Tensor:
         """As `encode_types`, with every distinct row computed once."""
         types, inverse = torch.unique(char_ids, dim=0, return_inverse=True)  # (K, C), (N,)
-        order = used_columns(types).argsort()  # (K,): short words share a block and skip its padding
+        order, vectors = self.encode_by_length(types)  # (K,), (K, P)
+        return vectors[order.argsort()[inverse]]  # (N, P)
+
+    def encode_by_length(self, types: Tensor) -> tuple[Tensor, Tensor]:
+        """As `encode_types` for distinct rows (K, C), sorted by length: their order (K,) and vectors (K, P)."""
+        order = used_columns(types).argsort(stable=True)  # (K,): short words share a block and skip its padding
         blocks = [self.encode_types(part) for part in types[order].split(_TYPES_AT_ONCE)]
-        return torch.cat(blocks)[order.argsort()[inverse]]  # (N, P)
+        return order, torch.cat(blocks)
 
 
 class CharEncoder(TypeEncoder):

@@ -4,12 +4,11 @@ Notation: B rows, N packed tokens, P output width, H cell width.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import dropout as drop
 
 from elmokit.model.cell import LayerWeights
 from elmokit.model.engines import Engine
@@ -107,7 +106,7 @@ class Lstm(nn.Module):
         index: Tensor | None = None,
         starts: Tensor | None = None,
         num_layers: int | None = None,
-        dropout: float = 0.0,
+        dropout: Callable[[Tensor], Tensor] | None = None,
         engine: Engine | None = None,
     ) -> tuple[list[Tensor], LstmState]:
         """Outputs (N, P) of every layer, lowest first, and the state after each row's last token.
@@ -119,24 +118,26 @@ class Lstm(nn.Module):
             index: which row of x each packed token (N,) is.
             starts: which packed tokens (N,) begin a sentence, before which their row goes back to `state`.
             num_layers: how many layers to run, from the lowest; None is all.
-            dropout: on the input of every layer, anew at every token; the skip connection adds the dropped-out
-                input, and neither it nor the dropout touches the recurrence.
+            dropout: applied to the input of every layer; the skip connection adds the dropped-out input, and neither
+                it nor the dropout touches the recurrence.
             engine: how to execute a layer; None is the plain reference.
         """
         engine = engine or PlainEngine()
         outputs, last_h, last_c = [], [], []
         for depth, layer in enumerate(list(self.layers)[:num_layers]):
             assert isinstance(layer, LstmLayer)
-            x = drop(x, dropout) if dropout else x  # (N, P)
+            if dropout is not None:
+                x, index = dropout(x if index is None else x[index]), None  # (N, P)
             y, h, c = engine.run_layer(
                 layer.weights(),
                 x,
                 batch_sizes,
                 state.h[depth],
                 state.c[depth],
-                index=None if depth else index,
+                index=index,
                 starts=starts,
             )
+            index = None
             x = y + x if depth > 0 and self.skip_connections else y  # (N, P)
             outputs.append(x)
             last_h.append(h)

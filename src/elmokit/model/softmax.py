@@ -1,28 +1,62 @@
 """The word predictor on top of both directions, which share it."""
 
 import math
+from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, log_softmax
 
 
 class Softmax(nn.Module):
-    """A row and a bias for each of V words; a tied one has no rows of its own and borrows the token table."""
+    """A row and a bias for each of V words; a tied one has no rows of its own and borrows the token table.
 
-    def __init__(self, *, vocab_size: int, dim: int, tied: bool = False) -> None:
+    With `cutoffs` it is adaptive (Grave et al. 2017, here with rows of full width): words before the first cutoff are
+    predicted directly, the rarer ones in two steps, first their cluster, then the word among its cluster.
+    """
+
+    def __init__(self, *, vocab_size: int, dim: int, tied: bool = False, cutoffs: Sequence[int] = ()) -> None:
         super().__init__()
         self.weight = None if tied else nn.Parameter(torch.empty(vocab_size, dim))
         self.bias = nn.Parameter(torch.empty(vocab_size))
+        self.clusters = tuple(pairwise((*cutoffs, vocab_size))) if cutoffs else ()
+        """First word and end of each cluster of rare words; none in a plain softmax."""
+        self.cluster_weight = nn.Parameter(torch.empty(len(cutoffs), dim)) if cutoffs else None
+        self.cluster_bias = nn.Parameter(torch.empty(len(cutoffs))) if cutoffs else None
 
     def initialize(self, generator: torch.Generator) -> None:
         """Draw bilm-tf's initial values; a tied table is the encoder's to draw."""
-        if self.weight is not None:
-            nn.init.normal_(self.weight, 0, 1 / math.sqrt(self.weight.shape[1]), generator)
-        nn.init.zeros_(self.bias)
+        for weight in (self.weight, self.cluster_weight):
+            if weight is not None:
+                nn.init.normal_(weight, 0, 1 / math.sqrt(weight.shape[1]), generator)
+        for bias in (self.bias, self.cluster_bias):
+            if bias is not None:
+                nn.init.zeros_(bias)
 
-    def forward(self, h: Tensor, token_table: Tensor | None = None) -> Tensor:
-        """Logits (…, V) of top-layer outputs (…, P) of either direction."""
+    def head(self, token_table: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """Weight and bias of the first decision: every word, or frequent words and then clusters."""
         weight = token_table if self.weight is None else self.weight
         assert weight is not None
-        return linear(h, weight, self.bias)
+        if self.cluster_weight is None or self.cluster_bias is None:
+            return weight, self.bias  # (V, P), (V,)
+        num_frequent = self.clusters[0][0]
+        return (
+            torch.cat([weight[:num_frequent], self.cluster_weight]),
+            torch.cat([self.bias[:num_frequent], self.cluster_bias]),
+        )
+
+    def forward(self, h: Tensor, token_table: Tensor | None = None) -> Tensor:
+        """Logits (…, V) of top-layer outputs (…, P) of either direction; those of an adaptive one are normalised."""
+        logits = linear(h, *self.head(token_table))  # (…, V) or (…, frequent + clusters)
+        if not self.clusters:
+            return logits
+        assert self.weight is not None
+        head = log_softmax(logits, -1)
+        num_frequent = self.clusters[0][0]
+        tails = [
+            log_softmax(linear(h, self.weight[begin:end], self.bias[begin:end]), -1)
+            + head[..., num_frequent + number, None]
+            for number, (begin, end) in enumerate(self.clusters)
+        ]
+        return torch.cat([head[..., :num_frequent], *tails], -1)

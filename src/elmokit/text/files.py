@@ -2,6 +2,7 @@
 
 import bz2
 import gzip
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,24 +14,51 @@ from elmokit.errors import InputError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
+_FAILURES = (UnicodeDecodeError, OSError, *_DAMAGED)
 
 
 @contextmanager
 def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
     r"""Read UTF-8 text whose lines end at `\n` only, so that no other separator can break a line.
 
-    A file that is not text, or is damaged or not there, ends in an `InputError` that says so.
+    A byte order mark at the beginning is no part of the text. A file that is not text, or is damaged or not there,
+    ends in an `InputError` that says so; what else goes wrong while the file is open passes through as it is.
     """
-    opener = _OPENERS.get(path.suffix, open)
     try:
-        with opener(path, "rt", encoding="utf-8", errors=errors, newline="\n") as lines:
-            yield lines
-    except UnicodeDecodeError as error:
-        raise InputError(
+        file = _OPENERS.get(path.suffix, open)(path, "rb")
+    except _FAILURES as error:
+        raise _reworded(path, error) from None
+    with _Text(path, file, errors) as text:
+        yield text
+
+
+class _Text(io.TextIOWrapper):
+    """Text that words its own failures, so that those of its user are not taken for them."""
+
+    def __init__(self, path: Path, file: Any, errors: str) -> None:
+        super().__init__(file, encoding="utf-8-sig", errors=errors, newline="\n")
+        self._path = path
+
+    def readline(self, size: int = -1, /) -> str:  # type: ignore[override]  # iteration calls it too
+        try:
+            return super().readline(size)
+        except _FAILURES as error:
+            raise _reworded(self._path, error) from None
+
+    def read(self, size: int | None = -1, /) -> str:
+        try:
+            return super().read(size)
+        except _FAILURES as error:
+            raise _reworded(self._path, error) from None
+
+
+def _reworded(path: Path, error: Exception) -> InputError:
+    if isinstance(error, UnicodeDecodeError):
+        return InputError(
             f"{path} is not UTF-8 text ({error.reason} after {error.start} bytes of a block): "
             "convert it to UTF-8 first."
-        ) from None
-    except _DAMAGED as error:
-        raise InputError(f"{path} is damaged or not a {path.suffix} file ({error}): fetch it again.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+        )
+    if isinstance(error, _DAMAGED):
+        return InputError(f"{path} is damaged or not a {path.suffix} file ({error}): fetch it again.")
+    reason = error.strerror if isinstance(error, OSError) else None
+    return InputError(f"{path} cannot be read: {reason or error}.")

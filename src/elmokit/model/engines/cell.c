@@ -1,8 +1,9 @@
 /* The elementwise half of an LSTM step, in one pass over memory: the equations of elmokit/model/cell.py.
 
    Gates are packed i, f, o, j. A call covers `width` of the `total` cells of n rows, from `offset` on. `gates` holds
-   what the recurrent matrix gave for them, (n, 4, width); the part of the input is added here, row by row, from `inputs` at the row that `rows` names (or at the row's own place if `rows` is null), and so is the
-   bias. `c` is updated in place, `out` receives o * tanh(c). `clip` <= 0 means no clip. */
+   what the recurrent matrix gave for them, (n, 4, width); the part of the input is added here, row by row, from `inputs`
+   at the row that `rows` names (or at the row's own place if `rows` is null), and so is the bias. `c` is updated in
+   place, `out` receives o * tanh(c). `clip` <= 0 means no clip. */
 
 #include <stdint.h>
 #include <string.h>
@@ -78,13 +79,13 @@ static void add_product(int64_t k, int64_t m, const float *restrict row, const f
 }
 
 /* Whole steps of a layer for a few rows, where calling a matrix product costs more than computing it. Tokens are packed
-   as in elmokit/model/packing.py; `inputs` holds the input's part of the gates of token t at row `rows[t]` (or t), `starts`
-   (or null) says which tokens send their row back to `first_h`, `first_c`. `gates` (4 * width) and `memory` (width) are
-   scratch. `projection` is null for a layer without one; then dim equals width. */
+   as in elmokit/model/packing.py; `inputs` holds the input's part of the gates of every token, `starts` (or null) says
+   which tokens send their row back to `first_h`, `first_c`. `gates` (4 * width) and `memory` (width) are scratch.
+   `projection` is null for a layer without one; then dim equals width. */
 void elmokit_steps(int64_t steps, const int64_t *restrict sizes, int64_t width, int64_t dim, const float *restrict inputs,
-                   const int64_t *restrict rows, const uint8_t *restrict starts, const float *restrict bias,
-                   const float *restrict recurrent, const float *restrict projection, const float *restrict first_h,
-                   const float *restrict first_c, float *restrict h, float *restrict c, float *restrict y,
+                   const uint8_t *restrict starts, const float *restrict bias, const float *restrict recurrent,
+                   const float *restrict projection, const float *restrict first_h, const float *restrict first_c,
+                   float *restrict h, float *restrict c, float *restrict y,
                    float *restrict gates, float *restrict memory, float cell_clip, float projection_clip) {
     int64_t token = 0;
     for (int64_t step = 0; step < steps; ++step) {
@@ -98,7 +99,7 @@ void elmokit_steps(int64_t steps, const int64_t *restrict sizes, int64_t width, 
             }
             memset(gates, 0, 4 * width * sizeof(float));
             add_product(dim, 4 * width, own_h, recurrent, gates);
-            const float *input = inputs + (rows ? rows[token] : token) * 4 * width;
+            const float *input = inputs + token * 4 * width;
             elmokit_cell(1, width, width, 0, gates, input, 0, bias, own_c, projection ? memory : result, cell_clip);
             if (projection) {
                 memset(result, 0, dim * sizeof(float));
@@ -109,6 +110,66 @@ void elmokit_steps(int64_t steps, const int64_t *restrict sizes, int64_t width, 
                                     : result[j] < -projection_clip ? -projection_clip : result[j];
             }
             memcpy(own_h, result, dim * sizeof(float));
+        }
+    }
+}
+
+/* The same step in training. `gates` (n, 4, width) come in complete and go out as activations, `c` is updated, and
+   tanh(c) is kept too, because the way back needs them all. */
+void elmokit_train_cell(int64_t n, int64_t width, float *restrict gates, float *restrict c, float *restrict tanh_c,
+                        float *restrict out, float clip) {
+    float limit = clip > 0.0f ? clip : 3.4e38f;
+    for (int64_t row = 0; row < n; ++row) {
+        float *restrict g = gates + row * 4 * width;
+        float *restrict memory = c + row * width;
+        float *restrict squashed = tanh_c + row * width;
+        float *restrict result = out + row * width;
+#pragma GCC ivdep
+        for (int64_t k = 0; k < width; ++k) {
+            float i = 1.0f / (1.0f + exp_minus(g[k]));
+            float f = 1.0f / (1.0f + exp_minus(g[k + width]));
+            float o = 1.0f / (1.0f + exp_minus(g[k + 2 * width]));
+            float e = exp_minus(2.0f * g[k + 3 * width]);
+            float j = (1.0f - e) / (1.0f + e);
+            float value = f * memory[k] + i * j;
+            value = value > limit ? limit : (value < -limit ? -limit : value);
+            float t = exp_minus(2.0f * value);
+            t = (1.0f - t) / (1.0f + t);
+            g[k] = i;
+            g[k + width] = f;
+            g[k + 2 * width] = o;
+            g[k + 3 * width] = j;
+            memory[k] = value;
+            squashed[k] = t;
+            result[k] = o * t;
+        }
+    }
+}
+
+/* Its way back: from the gradient of the output and, in `dc`, of the memory after the step to that of the gates and,
+   again in `dc`, of the memory before it. Nothing flows back where the memory was clipped. */
+void elmokit_train_back(int64_t n, int64_t width, const float *restrict gates, const float *restrict before_c,
+                        const float *restrict tanh_c, const float *restrict dout, float *restrict dc,
+                        float *restrict dgates, float clip) {
+    float limit = clip > 0.0f ? clip : 3.4e38f;
+    for (int64_t row = 0; row < n; ++row) {
+        const float *restrict g = gates + row * 4 * width;
+        const float *restrict before = before_c + row * width;
+        const float *restrict squashed = tanh_c + row * width;
+        const float *restrict from = dout + row * width;
+        float *restrict memory = dc + row * width;
+        float *restrict d = dgates + row * 4 * width;
+#pragma GCC ivdep
+        for (int64_t k = 0; k < width; ++k) {
+            float i = g[k], f = g[k + width], o = g[k + 2 * width], j = g[k + 3 * width];
+            float t = squashed[k], value = f * before[k] + i * j;
+            float flow = memory[k] + from[k] * o * (1.0f - t * t);
+            flow = value > limit || value < -limit ? 0.0f : flow;
+            d[k] = flow * j * i * (1.0f - i);
+            d[k + width] = flow * before[k] * f * (1.0f - f);
+            d[k + 2 * width] = from[k] * t * o * (1.0f - o);
+            d[k + 3 * width] = flow * i * (1.0f - j * j);
+            memory[k] = flow * f;
         }
     }
 }

@@ -1,6 +1,6 @@
 """The fast engine for embedding on a CPU.
 
-What it does differently from the plain one: the input's part of the gates is one matrix product before the loop, for
+What it does differently from the plain one: the input's part of the gates is a matrix product before the loop, for
 each distinct token once where tokens repeat; products write into memory that is there already; and the elementwise half
 of a step is one fused pass if the native cell has been built, a few in-place operations otherwise. It computes
 no gradients. A call runs on the calling thread; directions and batches are spread over threads by `workers`.
@@ -8,6 +8,7 @@ no gradients. A call runs on the calling thread; directions and batches are spre
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from itertools import repeat
 
 import torch
 from torch import Tensor
@@ -16,12 +17,13 @@ from elmokit.model.cell import LayerWeights
 from elmokit.model.engines.native import NativeCell
 from elmokit.model.engines.packed import BlockedMatrix, PackedMatrix, Packer
 
-_CHUNK_BYTES = 16 * 2**20
-"""Memory for the inputs' part of the gates, a few steps at a time."""
+_CHUNK_BYTES = 32 * 2**20
+"""Memory for the inputs' part of the gates, a few steps at a time: at official size that of 512 tokens, from which on
+a matrix product is as fast as it gets."""
 _FEW_ROWS = 2
 """Rows for which calling a matrix product costs more than computing it."""
-_TABLE_BYTES = 128 * 2**20
-"""Memory for the same of all distinct tokens of a batch."""
+_TABLE_BYTES = 48 * 2**20
+"""Memory for the same of the tokens that come more than once in a batch, the most frequent ones first."""
 
 
 class InferEngine:
@@ -92,17 +94,12 @@ class InferEngine:
         """The whole loop in C, for one sentence or a few: y (N, P) and the state are filled in."""
         assert self.native is not None
         x = x if index is None else x[index]  # (N, P)
-        limit = max(1, _CHUNK_BYTES // (4 * weights.bias.numel()))
-        sizes, first = torch.tensor(batch_sizes), (first[0].contiguous(), first[1].contiguous())
-        step, begin = 0, 0
-        while step < len(sizes):
-            end = begin + _whole_steps(batch_sizes[step:], limit)
-            last = step + int((sizes[step:].cumsum(0) <= end - begin).sum())
-            inputs = self._borrow("inputs", end - begin, weights.bias.numel())
-            self._packed(weights.input_weight).multiply(x[begin:end], inputs)
+        width = weights.bias.numel()
+        sizes, before = torch.tensor(batch_sizes), (first[0].contiguous(), first[1].contiguous())
+        for step, last, begin, end in _chunks(batch_sizes, batch_sizes, max(1, _CHUNK_BYTES // (4 * width))):
+            inputs = self._input_part(weights, x[begin:end], self._borrow("inputs", end - begin, width))
             part = None if starts is None else starts[begin:end]
-            self.native.run_steps(weights, inputs, None, sizes[step:last], part, first, state, y[begin:end])
-            step, begin = last, end
+            self.native.run_steps(weights, inputs, sizes[step:last], part, before, state, y[begin:end])
 
     def _step(
         self,
@@ -132,29 +129,51 @@ class InferEngine:
     def _input_parts(
         self, weights: LayerWeights, x: Tensor, batch_sizes: Sequence[int], index: Tensor | None
     ) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-        """For each step its size, the input's part of the gates, and the rows of it that are meant (None: its own)."""
-        num_tokens, row_bytes = sum(batch_sizes), 4 * weights.bias.numel()
+        """For each step its size, the input's part of the gates, and the rows of it that are meant (None: its own).
+
+        Tokens that come again have their row in a table; the others are computed a few steps at a time, behind it.
+        """
+        width = weights.bias.numel()
+        room = max(1, _CHUNK_BYTES // (4 * width))
         if index is not None:
-            types, places = torch.unique(index, return_inverse=True)  # (K,), (N,)
-            if len(types) < 0.8 * num_tokens and len(types) * row_bytes <= _TABLE_BYTES:
-                inputs = self._input_part(weights, x[types])  # (K, 4H)
-                for n, part in zip(batch_sizes, torch.split(places, list(batch_sizes)), strict=True):
-                    yield n, inputs, part
+            table, places = _repeated(index, max(1, _TABLE_BYTES // (4 * width)))  # (F,), (N,)
+            if len(table):
+                yield from self._repeated_parts(weights, x, batch_sizes, index, (table, places), room)
                 return
             x = x[index]  # (N, P)
-        start, first, ready, inputs = 0, 0, 0, x
-        for position, n in enumerate(batch_sizes):
-            if start == ready:
-                first, ready = start, start + _whole_steps(batch_sizes[position:], _CHUNK_BYTES // row_bytes)
-                inputs = self._input_part(weights, x[first:ready])  # (chunk, 4H)
-            yield n, inputs[start - first : start - first + n], None
-            start += n
+        for first, last, begin, end in _chunks(batch_sizes, batch_sizes, room):
+            inputs = self._input_part(weights, x[begin:end], self._borrow("inputs", end - begin, width))  # (chunk, 4H)
+            sizes = batch_sizes[first:last]
+            yield from zip(sizes, inputs.split(list(sizes)), repeat(None), strict=False)
 
-    def _input_part(self, weights: LayerWeights, x: Tensor) -> Tensor:
+    def _repeated_parts(
+        self,
+        weights: LayerWeights,
+        x: Tensor,
+        batch_sizes: Sequence[int],
+        index: Tensor,
+        repeated: tuple[Tensor, Tensor],
+        room: int,
+    ) -> Iterator[tuple[int, Tensor, Tensor | None]]:
+        """As `_input_parts`, with what `_repeated` says of the tokens."""
+        table, places = repeated  # (F,), (N,)
+        fresh = [int((part < 0).sum()) for part in places.split(list(batch_sizes))]
+        chunks = list(_chunks(batch_sizes, fresh, room))
+        most = max(sum(fresh[first:last]) for first, last, _, _ in chunks)
+        inputs = self._borrow("inputs", len(table) + most, weights.bias.numel())  # (F and a chunk, 4H)
+        self._input_part(weights, x[table], inputs[: len(table)])
+        for first, last, begin, end in chunks:
+            chunk = places[begin:end]
+            new = (chunk < 0).nonzero()[:, 0]
+            self._input_part(weights, x[index[begin:end][new]], inputs[len(table) : len(table) + len(new)])
+            chunk[new] = torch.arange(len(table), len(table) + len(new))
+            sizes = batch_sizes[first:last]
+            yield from zip(sizes, repeat(inputs), chunk.split(list(sizes)), strict=False)
+
+    def _input_part(self, weights: LayerWeights, x: Tensor, out: Tensor) -> Tensor:
         """The input's part of the gates, with the bias unless the native cell adds it."""
-        inputs = self._borrow("inputs", len(x), weights.bias.numel())
-        self._packed(weights.input_weight).multiply(x, inputs)
-        return inputs if self.native is not None else inputs.add_(weights.bias)
+        self._packed(weights.input_weight).multiply_many(x, out)
+        return out if self.native is not None else out.add_(weights.bias)
 
     def _borrow(self, name: str, rows: int, columns: int) -> Tensor:
         """Memory of this thread to write (rows, columns) into: fresh pages cost more than the products they receive."""
@@ -173,11 +192,22 @@ def _resets(starts: Tensor | None, batch_sizes: Sequence[int]) -> dict[int, Tens
     return {number: part.nonzero()[:, 0] for number, part in enumerate(parts) if number and bool(part.any())}
 
 
-def _whole_steps(batch_sizes: Sequence[int], limit: int) -> int:
-    """Tokens of as many steps as fit into the limit, at least one."""
-    total = 0
-    for n in batch_sizes:
-        if total and total + n > limit:
-            break
-        total += n
-    return total
+def _repeated(index: Tensor, limit: int) -> tuple[Tensor, Tensor]:
+    """The numbers (F,) that occur more than once in (N,), most frequent first; and where each of (N,) is, −1 if not."""
+    types, inverse, counts = torch.unique(index, return_inverse=True, return_counts=True)  # (K,), (N,), (K,)
+    order = counts.argsort(descending=True, stable=True)[: min(limit, int((counts > 1).sum()))]  # (F,)
+    place = torch.full_like(types, -1)  # (K,)
+    place[order] = torch.arange(len(order), device=index.device)
+    return types[order], place[inverse]
+
+
+def _chunks(batch_sizes: Sequence[int], costs: Sequence[int], limit: int) -> Iterator[tuple[int, int, int, int]]:
+    """Cut steps into chunks within a limit of cost, at least one step each: their steps, and their packed tokens."""
+    first, begin, end, cost = 0, 0, 0, 0
+    for step, (n, more) in enumerate(zip(batch_sizes, costs, strict=True)):
+        if step > first and cost + more > limit:
+            yield first, step, begin, end
+            first, begin, cost = step, end, 0
+        end, cost = end + n, cost + more
+    if batch_sizes:
+        yield first, len(batch_sizes), begin, end

@@ -15,6 +15,7 @@ from elmokit.model.engines.native import NativeCell
 
 _ZERO = 128
 """What stands for 0 among the unsigned 8-bit numbers of a row."""
+_PART_ROWS = 512
 
 
 class Int8Matrix:
@@ -26,6 +27,12 @@ class Int8Matrix:
         rounded = (matrix / self.scales).round_().to(torch.int8)  # (K, M)
         self.packed = torch.ops.onednn.qlinear_prepack(rounded.t().contiguous(), None)
         self.zeros = torch.zeros(len(self.scales), dtype=torch.long)
+
+    def multiply_many(self, rows: Tensor, out: Tensor) -> Tensor:
+        """Rows (n, K) @ matrix → out (n, M), a part of them at a time: a product needs several copies of its rows."""
+        for part, place in zip(rows.split(_PART_ROWS), out.split(_PART_ROWS), strict=True):
+            self.multiply(part, place)
+        return out
 
     def multiply(self, rows: Tensor, out: Tensor) -> Tensor:
         """Rows (n, K) @ matrix → out (n, M)."""

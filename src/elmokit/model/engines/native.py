@@ -33,10 +33,13 @@ class NativeCell:
         library = ctypes.CDLL(str(path))
         self._cell, self._steps = library.elmokit_cell, library.elmokit_steps
         self._cell.argtypes = [ctypes.c_int64] * 4 + [ctypes.c_void_p] * 6 + [ctypes.c_float]
-        pointers = [ctypes.c_void_p] * 13
+        pointers = [ctypes.c_void_p] * 12
         self._steps.argtypes = [ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, *pointers]
         self._steps.argtypes += [ctypes.c_float, ctypes.c_float]
-        self._cell.restype = self._steps.restype = None
+        self._train, self._back = library.elmokit_train_cell, library.elmokit_train_back
+        self._train.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 4 + [ctypes.c_float]
+        self._back.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 6 + [ctypes.c_float]
+        self._cell.restype = self._steps.restype = self._train.restype = self._back.restype = None
 
     def __call__(
         self,
@@ -72,7 +75,6 @@ class NativeCell:
         self,
         weights: LayerWeights,
         inputs: Tensor,
-        rows: Tensor | None,
         sizes: Tensor,
         starts: Tensor | None,
         first: tuple[Tensor, Tensor],
@@ -81,12 +83,12 @@ class NativeCell:
     ) -> None:
         """Whole steps of a layer for a few rows: `state` is updated, `y` (N, P) receives the outputs.
 
-        `inputs` is the input's part of the gates without bias, `rows` (N,) the row of it that each packed token has.
+        `inputs` (N, 4H) is the input's part of the gates without bias, `sizes` the rows that take part in each step.
         """
         cell_dim = state[1].shape[1]
         scratch = torch.empty(5 * cell_dim)
         pointers = (
-            *(inputs, rows, starts, weights.bias, weights.recurrent_weight, weights.projection_weight),
+            *(inputs, starts, weights.bias, weights.recurrent_weight, weights.projection_weight),
             *(*first, *state, y, scratch, scratch[4 * cell_dim :]),
         )
         self._steps(
@@ -98,6 +100,25 @@ class NativeCell:
             weights.cell_clip or 0.0,
             weights.projection_clip or 0.0,
         )
+
+    def activate(self, gates: Tensor, c: Tensor, tanh_c: Tensor, out: Tensor, clip: float | None) -> None:
+        """A step in training: gates (n, 4H) become activations, c (n, H) the new memory; the rest is filled in."""
+        pointers = (tensor.data_ptr() for tensor in (gates, c, tanh_c, out))
+        self._train(len(c), c.shape[1], *pointers, clip or 0.0)
+
+    def differentiate(
+        self,
+        gates: Tensor,
+        before_c: Tensor,
+        tanh_c: Tensor,
+        dout: Tensor,
+        dc: Tensor,
+        dgates: Tensor,
+        clip: float | None,
+    ) -> None:
+        """Its way back: dc (n, H) is taken from after to before the step, dgates (n, 4H) is filled in."""
+        pointers = (tensor.data_ptr() for tensor in (gates, before_c, tanh_c, dout, dc, dgates))
+        self._back(len(dc), dc.shape[1], *pointers, clip or 0.0)
 
 
 def library_path() -> Path:

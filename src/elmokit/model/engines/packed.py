@@ -16,8 +16,11 @@ _FEW_COLUMNS = 128
 class PackedMatrix(Protocol):
     """A matrix (K, M) to multiply rows by."""
 
+    def multiply_many(self, rows: Tensor, out: Tensor) -> Tensor:
+        """Rows (n, K) @ matrix → out (n, M), for as many rows as there are at once."""
+
     def multiply(self, rows: Tensor, out: Tensor) -> Tensor:
-        """Rows (n, K) @ matrix → out (n, M)."""
+        """Rows (n, K) @ matrix → out (n, M), for the few rows of one step."""
 
     def accumulate(self, rows: Tensor, total: Tensor) -> None:
         """Add rows (n, K) @ matrix to total (n, M)."""
@@ -30,18 +33,33 @@ class BlockedMatrix:
     """A wide matrix cut into blocks of columns that each fit into a core's own cache.
 
     A product with the whole of it reads all its columns from memory for every few rows; block by block, each column
-    comes from the cache for all rows but the first. Narrow matrices, and products of a few rows, gain nothing.
+    comes from the cache for all rows but the first. Narrow matrices, and products of very few or of hundreds of rows,
+    gain nothing. The blocks are a copy of the matrix, so they are made only when a step first needs them.
     """
 
     def __init__(self, matrix: Tensor) -> None:
         self.matrix = matrix  # (K, M)
         self.columns = max(_FEW_COLUMNS, _BLOCK_BYTES // (4 * matrix.shape[0]))
-        wide = matrix.shape[1] >= 2 * self.columns
-        self.blocks = [block.contiguous() for block in matrix.split(self.columns, dim=1)] if wide else []
+        self._lock = threading.Lock()
+        self._blocks: list[Tensor] | None = None
+
+    @property
+    def blocks(self) -> list[Tensor]:
+        """The blocks (K, columns); none for a narrow matrix."""
+        with self._lock:
+            if self._blocks is None:
+                wide = self.matrix.shape[1] >= 2 * self.columns
+                parts = self.matrix.split(self.columns, dim=1) if wide else ()
+                self._blocks = [part.contiguous() for part in parts]
+            return self._blocks
+
+    def multiply_many(self, rows: Tensor, out: Tensor) -> Tensor:
+        """Rows (n, K) @ matrix → out (n, M), for as many rows as there are at once."""
+        return torch.mm(rows, self.matrix, out=out)
 
     def multiply(self, rows: Tensor, out: Tensor) -> Tensor:
-        """Rows (n, K) @ matrix → out (n, M)."""
-        if not self.blocks or len(rows) < _FEW_ROWS:
+        """Rows (n, K) @ matrix → out (n, M), for the few rows of one step."""
+        if len(rows) < _FEW_ROWS or not self.blocks:
             return torch.mm(rows, self.matrix, out=out)
         for block, columns in zip(self.blocks, out.split(self.columns, dim=1), strict=True):
             for part, place in zip(rows.split(_BLOCK_ROWS), columns.split(_BLOCK_ROWS), strict=True):
@@ -50,7 +68,7 @@ class BlockedMatrix:
 
     def accumulate(self, rows: Tensor, total: Tensor) -> None:
         """Add rows (n, K) @ matrix to total (n, M)."""
-        if not self.blocks or len(rows) < _FEW_ROWS:
+        if len(rows) < _FEW_ROWS or not self.blocks:
             total.addmm_(rows, self.matrix)
             return
         for block, columns in zip(self.blocks, total.split(self.columns, dim=1), strict=True):
@@ -63,7 +81,7 @@ class BlockedMatrix:
         A range's gates are used while they are still in the cache.
         """
         num_ranges, rest = divmod(self.matrix.shape[1], 4 * self.columns)
-        if not self.blocks or rest or len(rows) < _FEW_ROWS or len(rows) > _BLOCK_ROWS:
+        if rest or not _FEW_ROWS <= len(rows) <= _BLOCK_ROWS or not self.blocks:
             yield 0, self.multiply(rows, out)
             return
         part = out.view(-1)[: len(rows) * 4 * self.columns].view(len(rows), -1)  # (n, 4 · cells)

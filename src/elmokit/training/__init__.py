@@ -1,0 +1,1 @@
+"""Pretraining a biLM: its corpus, its batches, its loop."""

@@ -1,0 +1,182 @@
+"""The settings of a training run: what TOML presets and `--set` hold, validated where they enter."""
+
+import tomllib
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeVar
+
+from pydantic import Field, ValidationError, model_validator
+
+from elmokit.config import Config, ElmoConfig, Positive, describe_faults, read_settings
+from elmokit.errors import ConfigError
+
+Share = Annotated[float, Field(ge=0, lt=1)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0)]
+_LARGEST_VOCABULARY = 2**24
+
+
+class CorpusConfig(Config):
+    """How text becomes sentences and words."""
+
+    input: Literal["tokens", "text"] = "tokens"
+    """Lines are tokens between spaces, or raw text to tokenise."""
+    max_vocab: Annotated[int, Field(ge=4, le=_LARGEST_VOCABULARY)] | None = None
+    """Words of the softmax with its three marks, the most frequent ones; none: all that reach min_count."""
+    min_count: Positive = 1
+    buffer_sentences: Positive = 100_000
+    """Sentences shuffled at a time."""
+
+
+class LossConfig(Config):
+    """How predictions are judged in training."""
+
+    kind: Literal["full", "sampled", "adaptive"] = "sampled"
+    """All words; a draw of them; or by clusters, for which the model needs softmax_cutoffs."""
+    num_negatives: Positive = 8192
+    """Words of a draw."""
+
+
+class OptimizerConfig(Config):
+    """How weights follow their gradients."""
+
+    kind: Literal["adagrad", "adamw"] = "adagrad"
+    learning_rate: Rate = 0.2
+    initial_accumulator: Annotated[float, Field(ge=0)] = 1.0
+    """Adagrad's sum of squares at the start."""
+    betas: tuple[Share, Share] = (0.9, 0.999)
+    eps: Annotated[float, Field(ge=0)] = 1e-8
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    """AdamW's, on matrices of the encoder and the LSTMs."""
+    clip_norm: Rate | None = 10.0
+    """Bound of the global norm of the gradient; the loss is summed over the steps of a window, as in bilm-tf."""
+    schedule: Literal["constant", "cosine", "linear"] = "constant"
+    warmup_steps: Count = 0
+    hold: Share = 0.0
+    """Share of the run before the rate starts to fall."""
+    floor: Share = 0.0
+    """Where it ends, as a share of the full rate."""
+
+
+class LoopConfig(Config):
+    """How long a run lasts and what it leaves behind."""
+
+    max_steps: Positive | None = None
+    """Steps of the optimiser; none: as many as the epochs have."""
+    accumulate: Positive = 1
+    """Batches whose gradients make one step."""
+    log_every: Positive = 10
+    evaluate_every: Count = 1000
+    """Steps between evaluations; 0: at the end of each epoch."""
+    patience: Count = 0
+    """Evaluations without a better one before the run stops; 0: never."""
+    checkpoint_every: Positive = 500
+    keep_checkpoints: Positive = 2
+
+
+class RunConfig(Config):
+    """A training run of a language model but for its model and its files."""
+
+    corpus: CorpusConfig = CorpusConfig()
+    loss: LossConfig = LossConfig()
+    optimizer: OptimizerConfig = OptimizerConfig()
+    loop: LoopConfig = LoopConfig()
+    batch_size: Positive = 128
+    """Rows of all processes together."""
+    unroll_steps: Positive = 20
+    dropout: Share = 0.0
+    """On the input of every LSTM layer and on the top output, anew at every step."""
+    precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    num_epochs: Positive = 10
+    heldout_tokens: Positive | None = 100_000
+    """Held-out predictions looked at while training; none: all. The end of a run always looks at all."""
+    seed: Count = 0
+
+
+class PretrainConfig(RunConfig):
+    """A whole pretraining run but for its files."""
+
+    model: dict[str, Any]
+    """Settings of the model; its vocabulary is filled in, a softmax is always there."""
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        try:
+            config = self.build_model(_LARGEST_VOCABULARY)
+        except ValidationError as error:
+            raise ValueError(f"model: {describe_faults(error)}") from None
+        if (self.loss.kind == "adaptive") != bool(config.softmax_cutoffs):
+            raise ValueError("loss.kind 'adaptive' and model.softmax_cutoffs go together")
+        if self.loss.kind == "sampled" and self.corpus.max_vocab and self.loss.num_negatives > self.corpus.max_vocab:
+            raise ValueError(
+                f"loss.num_negatives ({self.loss.num_negatives}) exceeds corpus.max_vocab ({self.corpus.max_vocab})"
+            )
+        return self
+
+    def build_model(self, vocab_size: int) -> ElmoConfig:
+        """The model's settings for a vocabulary."""
+        return ElmoConfig.model_validate({**self.model, "vocab_size": vocab_size, "softmax": True})
+
+
+class FinetuneConfig(RunConfig):
+    """A whole fine-tuning run but for its model and its files."""
+
+    freeze: tuple[Literal["encoder", "lstm", "softmax"], ...] = ()
+    """Parts that stay as they are."""
+
+
+Run = TypeVar("Run", bound=RunConfig)
+
+
+def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = None) -> Run:
+    """Read a run's settings from a file or a preset's name, with some of them changed.
+
+    Args:
+        kind: `PretrainConfig` or `FinetuneConfig`.
+        source: the path of a TOML or JSON file, or a preset such as "mini".
+        changes: new values by dotted name, written as in TOML: {"optimizer.learning_rate": "1e-3"}.
+    """
+    path = Path(source)
+    is_file = path.suffix in (".toml", ".json") or path.is_file()
+    values = read_settings(path) if is_file else _read_preset(kind, source)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source} is not a table of settings: give a TOML file such as the presets.")
+    for name, text in (changes or {}).items():
+        _change(values, name, text)
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(f"{source} is not a valid {_folder(kind)} config: {describe_faults(error)}.") from None
+
+
+def preset_names(kind: type[RunConfig]) -> list[str]:
+    """The presets of a kind in the package."""
+    folder = resources.files("elmokit") / "presets" / _folder(kind)
+    return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
+
+
+def _folder(kind: type[RunConfig]) -> str:
+    return "finetune" if kind is FinetuneConfig else "pretrain"
+
+
+def _read_preset(kind: type[RunConfig], name: str) -> Any:
+    if name not in (names := preset_names(kind)):
+        raise ConfigError(
+            f"there is no file and no preset named {name[:100]!r}: give a TOML file or one of {', '.join(names)}."
+        )
+    with resources.as_file(resources.files("elmokit") / "presets" / _folder(kind) / f"{name}.toml") as path:
+        return read_settings(path)
+
+
+def _change(values: Any, name: str, text: str) -> None:
+    try:
+        value = tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        value = text
+    *parents, last = name.split(".")
+    for parent in parents:
+        values = values.setdefault(parent, {})
+        if not isinstance(values, dict):
+            raise ConfigError(f"{name} cannot be set, because {parent} is not a group of settings.")
+    values[last] = value

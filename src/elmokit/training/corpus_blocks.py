@@ -1,0 +1,148 @@
+"""Work on a corpus in blocks of lines, in several processes if wanted, with results in order and bounded memory."""
+
+import multiprocessing
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal, NamedTuple, TextIO, TypeVar
+
+from elmokit.errors import ConfigError, ElmokitError, InputError
+from elmokit.text.files import open_text
+from elmokit.training.corpus import Input, split_line
+
+Errors = Literal["strict", "replace"]
+Progress = Callable[[float], None]
+"""Is told the share of the corpus' bytes that has been read."""
+Result = TypeVar("Result")
+
+_BLOCK_CHARACTERS = 1 << 20
+_SMALL_CORPUS = 4_000_000
+"""Bytes of files that one process is through with before others have started."""
+
+
+class Block(NamedTuple):
+    """Successive lines of a file; bytes that are not UTF-8 stand in them as lone surrogates."""
+
+    path: Path
+    first_line: int
+    """Number of the first line, from 1."""
+    lines: list[str]
+
+
+def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict") -> list[list[str]]:
+    """The sentences of a block.
+
+    Raises:
+        InputError: If a line is not UTF-8 and `errors` is "strict".
+    """
+    sentences: list[list[str]] = []
+    for number, line in enumerate(block.lines, start=block.first_line):
+        text = replaced(line)
+        if errors == "strict" and text is not line:
+            raise InputError(
+                f"line {number} of {block.path} is not UTF-8: convert the file, "
+                "or let --errors replace (errors='replace') put U+FFFD there."
+            )
+        sentences += split_line(text, input)
+    return sentences
+
+
+def replaced(line: str) -> str:
+    """The same object if the line was UTF-8, else the line with U+FFFD where it was not."""
+    try:
+        line.encode()
+    except UnicodeEncodeError:
+        return line.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return line
+
+
+def map_blocks(
+    function: Callable[[Block], Result],
+    paths: Sequence[Path],
+    *,
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Result]:
+    """Apply a function to every block of the files and give the results in their order.
+
+    Args:
+        function: Takes a block; for several processes it must be a module's own, or a `partial` of one.
+        paths: The files.
+        processes: Processes to spread the blocks over; 1 stays in this one, None takes the cores there are, or one for
+            a small corpus. New processes import the module of `function`, so that had better import no torch.
+        progress: Is told the share that has been read.
+
+    Raises:
+        InputError: If a file cannot be read.
+        ElmokitError: If a process dies.
+    """
+    if processes is not None and processes < 1:
+        raise ConfigError(f"processes is {processes}: it must be at least 1.")
+    sizes = [path.stat().st_size if path.is_file() else 0 for path in paths]
+    if processes is None:
+        processes = 1 if 0 < sum(sizes) < _SMALL_CORPUS else _num_cores()
+    blocks = _read_blocks(paths, sizes, progress)
+    if processes == 1:
+        yield from map(function, blocks)
+    else:
+        yield from _map_in_pool(function, blocks, processes)
+
+
+def _map_in_pool(function: Callable[[Block], Result], blocks: Iterator[Block], processes: int) -> Iterator[Result]:
+    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of whoever calls us
+    pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_leave_interrupts_to_the_parent)
+    waiting: deque[Future[Result]] = deque()
+    try:
+        for block in blocks:
+            waiting.append(pool.submit(function, block))
+            if len(waiting) > 2 * processes:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    except BrokenProcessPool:
+        raise ElmokitError(
+            "a process that tokenizes ended at once or was killed: use one process (--processes 1) if memory is short; "
+            "a script must call this under if __name__ == '__main__'."
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _num_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _read_blocks(paths: Sequence[Path], sizes: Sequence[int], progress: Progress | None) -> Iterator[Block]:
+    total, done = sum(sizes) or 1, 0
+    for path, size in zip(paths, sizes, strict=True):
+        with open_text(path, errors="surrogateescape") as text:
+            first_line, num_characters, lines = 1, 0, list[str]()
+            for line in text:
+                lines.append(line)
+                num_characters += len(line)
+                if num_characters >= _BLOCK_CHARACTERS:
+                    yield Block(path, first_line, lines)
+                    first_line, num_characters, lines = first_line + len(lines), 0, []
+                    if progress is not None:
+                        progress((done + min(_place(text), size)) / total)
+        if lines:
+            yield Block(path, first_line, lines)
+        done += size
+        if progress is not None:
+            progress(done / total)
+
+
+def _place(text: TextIO) -> int:
+    """How many bytes of the file, compressed or not, have been read."""
+    with suppress(OSError, ValueError):
+        return os.lseek(text.fileno(), 0, os.SEEK_CUR)
+    return 0

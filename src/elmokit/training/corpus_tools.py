@@ -1,0 +1,276 @@
+"""What a corpus is made ready with: word counts, a vocabulary, shards of tokenized sentences."""
+
+import gzip
+import hashlib
+import json
+import lzma
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.text.vocabulary import SPECIALS, Vocabulary
+from elmokit.training.corpus import Input, check_input
+from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block
+
+Compression = Literal["xz", "gz", "none"]
+
+MAX_DISTINCT = 20_000_000
+_UNWRITABLE = "!!!MAXTERMID"  # readers of vocabulary files skip this line
+_MAX_PENDING_BYTES = 64_000_000
+_MAX_CHUNK_BYTES = 4_000_000
+
+
+class WordCounts:
+    """Counts of words that forget the rarest ones when there are too many to hold."""
+
+    def __init__(self, max_distinct: int = MAX_DISTINCT) -> None:
+        self.counts: Counter[str] = Counter()
+        self.max_lost = 0
+        """By how much any count may be too low."""
+        self._max_distinct = max_distinct
+
+    def add(self, counts: Mapping[str, int]) -> None:
+        """Add the counts of a part; if the words are too many then, the rarer half of them is forgotten."""
+        self.counts.update(counts)
+        if len(self.counts) > self._max_distinct:
+            median = sorted(self.counts.values())[len(self.counts) // 2]
+            self.counts = Counter({word: count for word, count in self.counts.items() if count > median})
+            self.max_lost += median
+
+
+def count_words(
+    paths: Sequence[Path],
+    *,
+    input: Input = "tokens",
+    processes: int | None = None,
+    errors: Errors = "strict",
+    max_distinct: int = MAX_DISTINCT,
+    progress: Progress | None = None,
+) -> Counter[str]:
+    """Count how often each token occurs.
+
+    Args:
+        paths: The files.
+        input: "tokens" or "text", as for `read_sentences`.
+        processes: Processes to tokenize with; None takes what there is.
+        errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
+        max_distinct: Distinct words to hold; beyond it the rarest are forgotten, with an `ElmokitWarning`.
+        progress: Is told the share that has been read.
+    """
+    check_input(input)
+    words = WordCounts(max_distinct)
+    function = partial(_count_block, input=input, errors=errors)
+    for counts in map_blocks(function, paths, processes=processes, progress=progress):
+        words.add(counts)
+    if words.max_lost:
+        warnings.warn(
+            f"there are more than {max_distinct:,} distinct words, so rare ones were forgotten on the way: "
+            f"counts may be too low by up to {words.max_lost}.",
+            ElmokitWarning,
+            stacklevel=2,
+        )
+    return words.counts
+
+
+def _count_block(block: Block, *, input: Input, errors: Errors) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for sentence in tokenize_block(block, input=input, errors=errors):
+        counts.update(sentence)
+    return counts
+
+
+def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
+    """The special tokens, then the words by descending count, ties in the order of their characters.
+
+    Args:
+        counts: How often each word occurs; the special tokens among them are not repeated.
+        min_count: Leave out words that are rarer.
+        max_size: Entries at most, the three special tokens included.
+
+    Raises:
+        InputError: If no word remains.
+    """
+    if min_count < 1 or (max_size is not None and max_size <= len(SPECIALS)):
+        raise ConfigError(
+            f"min_count is {min_count} and max_size {max_size}: the one must be at least 1, "
+            f"the other more than the {len(SPECIALS)} special tokens."
+        )
+    left_out = {*SPECIALS, _UNWRITABLE}
+    words = [word for word, count in counts.items() if count >= min_count and word not in left_out]
+    if not words:
+        raise InputError(
+            f"no word occurs {min_count} times or more among {len(counts):,} distinct ones: "
+            "give more text or a smaller min_count."
+        )
+    words.sort(key=lambda word: (-counts[word], word))
+    return Vocabulary([*SPECIALS, *words[: None if max_size is None else max_size - len(SPECIALS)]])
+
+
+@dataclass(frozen=True)
+class ShardSummary:
+    """What `write_shards` wrote, as it stands in `corpus.json`."""
+
+    num_sentences: int
+    num_tokens: int
+    input: Input
+    seed: int
+    shards: list[dict[str, Any]]
+    """Name, num_sentences, num_tokens, sha256 of each."""
+    sources: list[dict[str, Any]]
+    """Name, num_bytes, sha256 of each."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain values for JSON."""
+        return asdict(self)
+
+
+def write_shards(
+    paths: Sequence[Path],
+    output_dir: Path,
+    *,
+    num_shards: int,
+    input: Input = "tokens",
+    compression: Compression = "xz",
+    seed: int = 0,
+    processes: int | None = None,
+    errors: Errors = "strict",
+    overwrite: bool = False,
+    progress: Progress | None = None,
+) -> ShardSummary:
+    """Write a corpus as tokenized sentences, one a line, each into a random one of several files.
+
+    So every shard is a sample of the whole, in whose files a `SentenceStream` finds a well-mixed buffer. Beside the
+    shards stands `corpus.json` with their counts and the digests of the sources. The folder appears when it is whole,
+    and its content depends on sources, settings and seed alone.
+
+    Args:
+        paths: The files.
+        output_dir: A folder that does not exist or is empty.
+        num_shards: Files to write.
+        input: "tokens" or "text", as for `read_sentences`.
+        compression: Of the shards.
+        seed: Decides which shard a sentence goes to.
+        processes: Processes to tokenize with, and threads to compress with; None takes what there is.
+        errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
+        overwrite: Replace a folder that holds something.
+        progress: Is told the share that has been read.
+
+    Raises:
+        InputError: If a source cannot be read or there is no sentence in them.
+        FormatError: If `output_dir` holds something.
+    """
+    from elmokit.formats._atomic import atomic_directory  # its package imports torch
+
+    check_input(input)
+    if num_shards < 1 or seed < 0:
+        raise ConfigError(f"num_shards is {num_shards} and seed {seed}: they must be at least 1 and 0.")
+    with atomic_directory(output_dir, overwrite=overwrite) as folder:
+        with _ShardWriter(folder, num_shards, compression) as writer:
+            function = partial(_lines_of_block, input=input, errors=errors)
+            for number, lines in enumerate(map_blocks(function, paths, processes=processes, progress=progress)):
+                key = np.random.SeedSequence([seed, number])
+                shards = np.atleast_1d(np.random.Philox(key).random_raw(len(lines))) % num_shards
+                for shard, (line, num_tokens) in zip(shards.tolist(), lines, strict=True):
+                    writer.add(shard, line, num_tokens)
+        summary = ShardSummary(
+            num_sentences=sum(writer.num_sentences),
+            num_tokens=sum(writer.num_tokens),
+            input=input,
+            seed=seed,
+            shards=writer.describe(),
+            sources=[_describe(path) for path in paths],
+        )
+        if not summary.num_sentences:
+            raise InputError(f"there is no sentence in {paths[0]} or any other file: give files with text in them.")
+        text = json.dumps({"format": "elmokit-corpus", "version": 1, **summary.to_dict()}, ensure_ascii=False, indent=2)
+        (folder / "corpus.json").write_text(text + "\n", encoding="utf-8")
+    return summary
+
+
+def _lines_of_block(block: Block, *, input: Input, errors: Errors) -> list[tuple[bytes, int]]:
+    sentences = tokenize_block(block, input=input, errors=errors)
+    return [((" ".join(tokens) + "\n").encode(), len(tokens)) for tokens in sentences]
+
+
+def _describe(path: Path) -> dict[str, Any]:
+    if not path.is_file():  # a pipe has been read already
+        return {"name": path.name, "num_bytes": None, "sha256": None}
+    with path.open("rb") as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": sha256}
+
+
+_COMPRESS: dict[Compression, tuple[str, Callable[[bytes], bytes]]] = {
+    "xz": (".txt.xz", partial(lzma.compress, preset=6)),
+    "gz": (".txt.gz", partial(gzip.compress, mtime=0)),
+    "none": (".txt", bytes),
+}
+
+
+class _ShardWriter:
+    """Collects lines for each shard and appends them in compressed chunks.
+
+    An open xz stream takes 100 MB, and a process may open a thousand files; a chunk of lines takes its own length. A
+    compressed file is a row of streams then, which every reader takes for one. Compressing runs in threads, as it
+    holds no lock.
+    """
+
+    def __init__(self, folder: Path, num_shards: int, compression: Compression) -> None:
+        suffix, self._compress = _COMPRESS[compression]
+        digits = max(5, len(str(num_shards - 1)))
+        self._paths = [folder / f"shard-{number:0{digits}}{suffix}" for number in range(num_shards)]
+        self._chunk_bytes = min(_MAX_CHUNK_BYTES, max(_MAX_PENDING_BYTES // num_shards, 1 << 14))
+        self._lines: list[list[bytes]] = [[] for _ in self._paths]
+        self._sizes = [0] * num_shards
+        self.num_sentences = [0] * num_shards
+        self.num_tokens = [0] * num_shards
+        self._pool = ThreadPoolExecutor(2)
+        self._waiting: deque[tuple[Path, Future[bytes]]] = deque()
+
+    def add(self, shard: int, line: bytes, num_tokens: int) -> None:
+        self._lines[shard].append(line)
+        self._sizes[shard] += len(line)
+        self.num_sentences[shard] += 1
+        self.num_tokens[shard] += num_tokens
+        if self._sizes[shard] >= self._chunk_bytes:
+            self._flush(shard)
+
+    def _flush(self, shard: int) -> None:
+        self._waiting.append((self._paths[shard], self._pool.submit(self._compress, b"".join(self._lines[shard]))))
+        self._lines[shard], self._sizes[shard] = [], 0
+        while len(self._waiting) > 4:
+            self._append()
+
+    def _append(self) -> None:
+        path, data = self._waiting.popleft()
+        with path.open("ab") as file:
+            file.write(data.result())
+
+    def __enter__(self) -> "_ShardWriter":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            if kind is None:
+                for shard, num_sentences in enumerate(self.num_sentences):
+                    if self._lines[shard] or not num_sentences:
+                        self._flush(shard)
+                while self._waiting:
+                    self._append()
+        finally:
+            self._pool.shutdown(cancel_futures=True)
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What is in each shard."""
+        return [
+            _describe(path) | {"num_sentences": sentences, "num_tokens": tokens}
+            for path, sentences, tokens in zip(self._paths, self.num_sentences, self.num_tokens, strict=True)
+        ]

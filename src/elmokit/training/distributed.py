@@ -1,0 +1,106 @@
+"""Several processes that train one model: who is who, and sums over all.
+
+`torchrun` starts the processes and tells each its rank; without it there is one. Gradients are added up by hand, once
+a step, rather than by torch's DistributedDataParallel: both directions work out theirs in threads of their own, and
+softmax rows are exchanged only where a step touched them.
+"""
+
+import os
+from collections.abc import Iterable
+from datetime import timedelta
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from elmokit.errors import ElmokitError
+
+_FLAT_BYTES = 64 * 2**20
+
+
+class Processes:
+    """The processes of this run."""
+
+    def __init__(self, rank: int = 0, size: int = 1) -> None:
+        self.rank = rank
+        self.size = size
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this one writes the files."""
+        return self.rank == 0
+
+    def own_rows(self, num_rows: int) -> range:
+        """The rows of this process among `num_rows`, which its number must divide."""
+        if num_rows % self.size:
+            raise ElmokitError(f"batch_size ({num_rows}) cannot be split over {self.size} processes: give a multiple.")
+        share = num_rows // self.size
+        return range(self.rank * share, (self.rank + 1) * share)
+
+    def add_up(self, tensors: Iterable[Tensor]) -> None:
+        """Replace each tensor by its sum over all processes, in few large messages."""
+        if self.size == 1:
+            return
+        waiting: list[Tensor] = []
+        for tensor in tensors:
+            waiting.append(tensor)
+            if sum(one.numel() * one.element_size() for one in waiting) >= _FLAT_BYTES:
+                _reduce(waiting)
+                waiting = []
+        if waiting:
+            _reduce(waiting)
+
+    def add_up_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """The same for gradients; sparse ones have the same rows in every process."""
+        if self.size > 1:
+            gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+            self.add_up(g._values() if g.is_sparse else g for g in gradients)
+
+    def wait(self) -> None:
+        """Go on when all processes are here."""
+        self.add_up([torch.zeros(1)])
+
+    def gather(self, tensor: Tensor, dim: int) -> Tensor:
+        """The tensors of all processes, one behind the other along a dimension."""
+        if self.size == 1:
+            return tensor
+        parts = [torch.empty_like(tensor) for _ in range(self.size)]
+        try:
+            dist.all_gather(parts, tensor.contiguous())
+        except RuntimeError as error:
+            raise _lost(error) from None
+        return torch.cat(parts, dim)
+
+
+def _reduce(tensors: list[Tensor]) -> None:
+    flat = torch.cat([tensor.flatten() for tensor in tensors])
+    try:
+        dist.all_reduce(flat)
+    except RuntimeError as error:
+        raise _lost(error) from None
+    for tensor, summed in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
+        tensor.copy_(summed.view_as(tensor))
+
+
+def _lost(error: RuntimeError) -> ElmokitError:
+    reason = str(error).splitlines()[0][:120]
+    return ElmokitError(
+        f"another process of this run ended or cannot be reached ({reason}): "
+        "look at its own message, then repeat the command with --resume; the number of processes may change."
+    )
+
+
+def join(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Processes:
+    """Join the run that torchrun started, if it did."""
+    size = int(os.environ.get("WORLD_SIZE", "1"))
+    if size == 1:
+        return Processes()
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=timeout)
+    return Processes(dist.get_rank(), size)
+
+
+def leave() -> None:
+    """End the process group, if there is one."""
+    if dist.is_initialized():
+        dist.destroy_process_group()

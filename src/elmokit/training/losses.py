@@ -1,0 +1,191 @@
+"""What a direction pays for its predictions: −log p of every target, summed.
+
+Three ways to p: the full softmax; a sampled one, which compares the target with a random draw of other words and is
+far cheaper, but is not a likelihood and always labelled as sampled; and the adaptive softmax, which is exact for a
+model that was built with one. All of them run over a bounded number of scores at a time and work their gradients out
+on the way, so memory does not grow with the vocabulary or the window.
+
+Notation: N predictions, n of a chunk, P width of a direction, V words, S samples, K rows of the softmax in play.
+"""
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from elmokit.errors import ConfigError
+from elmokit.model.softmax import Softmax
+
+_CHUNK_SCORES = 2**21
+"""Scores computed at a time: 8 MB, which a core's cache can still help with."""
+
+
+def full_loss(h: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """−log p summed over all predictions: outputs (N, P), ids (N,), and the softmax (V, P), (V,)."""
+    loss: Tensor = _FullLoss.apply(h, weight, bias, targets)
+    return loss
+
+
+def softmax_loss(h: Tensor, targets: Tensor, softmax: Softmax, token_table: Tensor | None) -> Tensor:
+    """The exact loss of a model's own softmax, plain or adaptive."""
+    head = softmax.head(token_table)
+    if not softmax.clusters:
+        return full_loss(h, targets, *head)
+    weight, num_frequent = softmax.weight, softmax.clusters[0][0]
+    assert weight is not None
+    decisions = targets.clone()  # (N,): the word, or its cluster's place behind the frequent words
+    total = h.new_zeros(())
+    for number, (begin, end) in enumerate(softmax.clusters):
+        inside = ((targets >= begin) & (targets < end)).nonzero()[:, 0]
+        decisions[inside] = num_frequent + number
+        if len(inside):
+            total = total + full_loss(h[inside], targets[inside] - begin, weight[begin:end], softmax.bias[begin:end])
+    return total + full_loss(h, decisions, *head)
+
+
+@torch.no_grad()
+def target_log_probs(h: Tensor, targets: Tensor, softmax: Softmax, token_table: Tensor | None) -> Tensor:
+    """The log p (N,) of each target by the exact softmax, for evaluation."""
+    parts = [
+        softmax(h[rows], token_table).log_softmax(-1).gather(1, targets[rows, None])[:, 0]
+        for rows in _chunks(len(h), len(softmax.bias))
+    ]
+    return torch.cat(parts) if parts else h.new_empty(0)
+
+
+class _FullLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
+        total = h.new_zeros(())
+        wanted = any(ctx.needs_input_grad)
+        dh, dweight, dbias = torch.empty_like(h), torch.zeros_like(weight), torch.zeros_like(bias)
+        for rows in _chunks(len(h), len(weight)):
+            logits = torch.addmm(bias, h[rows], weight.T)  # (n, V)
+            own = targets[rows, None]  # (n, 1)
+            normalizer = logits.logsumexp(1, keepdim=True)  # (n, 1)
+            total += (normalizer - logits.gather(1, own)).sum()
+            if wanted:
+                p = logits.sub_(normalizer).exp_()  # (n, V)
+                p.scatter_add_(1, own, p.new_full((len(p), 1), -1.0))
+                dh[rows] = p @ weight
+                dweight.addmm_(p.T, h[rows])
+                dbias += p.sum(0)
+        ctx.save_for_backward(dh, dweight, dbias)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(tensor * scale for tensor in ctx.saved_tensors), None)
+
+
+class Candidates(NamedTuple):
+    """The words that a sampled softmax looks at: S samples, then every target that is not among them."""
+
+    ids: NDArray[np.int64]  # (K,) distinct
+    num_samples: int
+    log_expected: NDArray[np.float32]  # (K,) log of how often a draw of S distinct words contains the word
+
+    def places(self, targets: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Where each target stands among the candidates."""
+        order = np.argsort(self.ids)  # (K,)
+        places: NDArray[np.int64] = order[np.searchsorted(self.ids, targets, sorter=order)]
+        return places
+
+
+class LogUniformSampler:
+    """Draws distinct words, frequent ones more often: P(k) = ln((k + 2) / (k + 1)) / ln(V + 1) for the word of id k.
+
+    The vocabulary is sorted by count, so this follows Zipf's law without knowing any count, as in bilm-tf.
+    """
+
+    def __init__(self, vocab_size: int, num_samples: int) -> None:
+        if not 0 < num_samples <= vocab_size:
+            raise ConfigError(
+                f"num_negatives ({num_samples}) must be between 1 and the {vocab_size} words of the vocabulary: "
+                "lower it, or take the full softmax."
+            )
+        self.vocab_size = vocab_size
+        self.num_samples = num_samples
+
+    def draw(self, random: np.random.Generator, targets: NDArray[np.int64]) -> Candidates:
+        """Draw until S distinct words are there, and add the targets."""
+        drawn = np.empty(0, dtype=np.int64)
+        while True:
+            uniform = random.random(max(4 * self.num_samples, len(drawn)))
+            more = np.exp(uniform * np.log(self.vocab_size + 1)).astype(np.int64) - 1
+            drawn = np.concatenate([drawn, np.minimum(more, self.vocab_size - 1)])
+            _, first = np.unique(drawn, return_index=True)
+            if len(first) >= self.num_samples:
+                break
+        first = np.sort(first)[: self.num_samples]
+        samples, num_tries = drawn[first], int(first[-1]) + 1
+        ids = np.concatenate([samples, np.setdiff1d(targets, samples)])
+        return Candidates(ids, self.num_samples, self.log_expected(ids, num_tries))
+
+    def log_expected(self, ids: NDArray[np.int64], num_tries: int) -> NDArray[np.float32]:
+        """Log of the chance that words are among the samples when it took so many draws to find S distinct ones."""
+        p = np.log1p(1 / (ids + 1.0)) / np.log(self.vocab_size + 1)
+        if num_tries == self.num_samples:
+            expected = num_tries * p
+        else:
+            expected = -np.expm1(num_tries * np.log1p(-p))
+        logs: NDArray[np.float32] = np.log(expected).astype(np.float32)
+        return logs
+
+
+def sampled_loss(h: Tensor, places: Tensor, rows: Tensor, biases: Tensor, candidates: Candidates) -> Tensor:
+    """The sampled loss, summed: not a likelihood.
+
+    Args:
+        h: outputs (N, P).
+        places: where each prediction's target stands among the candidates (N,).
+        rows: the candidates' rows of the softmax (K, P).
+        biases: their biases (K,).
+        candidates: what was drawn.
+    """
+    offset = torch.from_numpy(candidates.log_expected).to(h)  # (K,)
+    loss: Tensor = _SampledLoss.apply(h, rows, biases, places, offset, candidates.num_samples)
+    return loss
+
+
+class _SampledLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, h: Tensor, rows: Tensor, biases: Tensor, places: Tensor, offset: Tensor, num_samples: int
+    ) -> Tensor:
+        total = h.new_zeros(())
+        corrected = biases - offset  # (K,)
+        samples, sample_bias = rows[:num_samples], corrected[:num_samples]  # (S, P), (S,)
+        dh, drows, dbiases = torch.empty_like(h), torch.zeros_like(rows), torch.zeros_like(biases)
+        dsamples, dsample_bias = drows[:num_samples], dbiases[:num_samples]  # (S, P), (S,)
+        for part in _chunks(len(h), num_samples):
+            own_place = places[part]  # (n,)
+            own_row = rows[own_place]  # (n, P)
+            own = (h[part] * own_row).sum(1) + corrected[own_place]  # (n,)
+            logits = torch.addmm(sample_bias, h[part], samples.T)  # (n, S)
+            hit = (own_place < num_samples).nonzero()[:, 0]  # a sample that is the target counts once, as the target
+            logits[hit, own_place[hit]] = -torch.inf
+            normalizer = torch.logaddexp(logits.logsumexp(1), own)  # (n,)
+            total += (normalizer - own).sum()
+            p = logits.sub_(normalizer[:, None]).exp_()  # (n, S)
+            surplus = (own - normalizer).expm1_()  # (n,): p of the target, less one
+            dh[part] = torch.mm(p, samples).addcmul_(surplus[:, None], own_row)
+            dsamples.addmm_(p.T, h[part])
+            dsample_bias += p.sum(0)
+            drows.index_add_(0, own_place, surplus[:, None] * h[part])
+            dbiases.index_add_(0, own_place, surplus)
+        ctx.save_for_backward(dh, drows, dbiases)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
+        return (*(tensor * scale for tensor in ctx.saved_tensors), None, None, None)
+
+
+def _chunks(num_rows: int, num_scores: int) -> Iterator[slice]:
+    size = max(1, _CHUNK_SCORES // num_scores)
+    for begin in range(0, num_rows, size):
+        yield slice(begin, min(begin + size, num_rows))

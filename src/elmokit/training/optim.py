@@ -1,0 +1,122 @@
+"""Optimisers, their schedules, and the clip of the gradient's norm."""
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer as TorchOptimizer
+from torch.optim import SparseAdam
+
+from elmokit.training.config import OptimizerConfig
+
+
+class Optimizer:
+    """One optimiser for all parameters: schedule, clip and update in one call.
+
+    Parameters whose gradients are sparse, which are the softmax rows under a sampled loss, are updated where the
+    gradient has rows and nowhere else; for Adagrad that is the same as a dense update, for Adam the moments of the
+    other rows wait.
+
+    Args:
+        dense: parameters with ordinary gradients, by name.
+        sparse: parameters with sparse ones.
+        config: kind, rate, clip and schedule.
+        num_steps: length of the run, which the schedule is stretched over.
+    """
+
+    def __init__(
+        self,
+        dense: Iterable[tuple[str, nn.Parameter]],
+        sparse: Iterable[tuple[str, nn.Parameter]],
+        config: OptimizerConfig,
+        num_steps: int,
+    ) -> None:
+        self.config = config
+        self.num_steps = num_steps
+        dense, sparse = list(dense), list(sparse)
+        self.parameters = [parameter for _, parameter in (*dense, *sparse)]
+        self._optimizers = _build(dense, [parameter for _, parameter in sparse], config)
+
+    def update(self, step: int, scale: float = 1.0) -> float:
+        """Make step number `step` (from 0) with all gradients times `scale`; give the norm before the clip.
+
+        A norm that is not finite changes nothing.
+        """
+        gradients = []
+        for parameter in self.parameters:
+            if parameter.grad is not None:
+                if parameter.grad.is_sparse:
+                    parameter.grad = parameter.grad.coalesce()
+                gradients.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
+        norm = float(nn.utils.get_total_norm(gradients)) * scale if gradients else 0.0
+        if not math.isfinite(norm):
+            return norm
+        clip = self.config.clip_norm
+        factor = scale * (clip / norm if clip is not None and norm > clip else 1.0)
+        if factor != 1.0:
+            torch._foreach_mul_(gradients, factor)
+        rate = self.config.learning_rate * rate_factor(self.config, step, self.num_steps)
+        for optimizer in self._optimizers:
+            for group in optimizer.param_groups:
+                group["lr"] = rate
+            optimizer.step()
+        self.clear()
+        return norm
+
+    def clear(self) -> None:
+        """Forget all gradients."""
+        for parameter in self.parameters:
+            parameter.grad = None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the optimisers remember."""
+        return {"optimizers": [optimizer.state_dict() for optimizer in self._optimizers]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with what others remembered."""
+        for optimizer, own in zip(self._optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(own)
+
+
+def _build(
+    dense: list[tuple[str, nn.Parameter]], sparse: list[nn.Parameter], config: OptimizerConfig
+) -> list[TorchOptimizer]:
+    rate = config.learning_rate
+    found: list[TorchOptimizer] = []
+    if config.kind == "adagrad":
+        settings: dict[str, Any] = {
+            "lr": rate,
+            "initial_accumulator_value": config.initial_accumulator,
+            "eps": 0 if config.initial_accumulator else config.eps,
+        }
+        found += [torch.optim.Adagrad([parameter for _, parameter in dense], **settings)] if dense else []
+        found += [torch.optim.Adagrad(sparse, **settings)] if sparse else []
+        return found
+    decayed = [parameter for name, parameter in dense if parameter.dim() > 1 and "table" not in name]
+    kept = {id(parameter) for parameter in decayed}
+    groups = [
+        {"params": decayed, "weight_decay": config.weight_decay},
+        {"params": [parameter for _, parameter in dense if id(parameter) not in kept], "weight_decay": 0.0},
+    ]
+    groups = [group for group in groups if group["params"]]
+    found += [torch.optim.AdamW(groups, lr=rate, betas=config.betas, eps=config.eps, fused=True)] if groups else []
+    found += [SparseAdam(sparse, lr=rate, betas=config.betas, eps=config.eps)] if sparse else []
+    return found
+
+
+def rate_factor(config: OptimizerConfig, step: int, num_steps: int) -> float:
+    """The share of the full learning rate at a step: a linear warm-up, a stretch at the top, and the way down."""
+    warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
+    begin = max(config.hold * num_steps, config.warmup_steps)
+    if config.schedule == "constant" or step < begin:
+        return warmup
+    done = min(1.0, (step - begin) / max(1.0, num_steps - begin))
+    fall = (1 + math.cos(math.pi * done)) / 2 if config.schedule == "cosine" else 1 - done
+    return warmup * (config.floor + (1 - config.floor) * fall)
+
+
+def sparse_gradient(ids: Tensor, rows: Tensor, like: Tensor) -> Tensor:
+    """The gradient of a whole matrix or vector from that of its rows (K, …)."""
+    return torch.sparse_coo_tensor(ids[None], rows, like.shape, check_invariants=False)

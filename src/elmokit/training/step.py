@@ -1,0 +1,261 @@
+"""One window of language modelling: both directions, their loss, their gradients.
+
+The directions share only the token vectors below and the softmax above, so each runs forward and back in a thread
+of its own, on one core, and what they share is added up afterwards. Everything random is drawn from (seed, step, global
+row), so it does not depend on how many processes or threads there are.
+
+Notation: R rows of this process, T steps, N = R·T places step by step, K distinct tokens, P width of a direction.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from elmokit.errors import ConfigError
+from elmokit.model.bilm import BiLM, BiLMState
+from elmokit.model.engines import Engine
+from elmokit.model.engines.native import find_native_cell
+from elmokit.model.engines.plain import PlainEngine
+from elmokit.model.engines.train import TrainEngine
+from elmokit.model.engines.workers import compute_on_one_core, usable_cores
+from elmokit.model.lstm import Lstm, LstmState
+from elmokit.training.config import LossConfig
+from elmokit.training.distributed import Processes
+from elmokit.training.loop import StepResult
+from elmokit.training.losses import LogUniformSampler, sampled_loss, softmax_loss
+from elmokit.training.optim import sparse_gradient
+from elmokit.training.windows import NOTHING, Window
+
+Precision = Literal["float32", "bfloat16", "float16"]
+_NEGATIVES, _DROPOUT = 1, 2
+_FIRST_LOSS_SCALE = 2.0**14
+
+
+class RowDropout:
+    """Inverted dropout whose masks belong to global rows; every call draws new ones."""
+
+    def __init__(self, rate: float, key: tuple[int, ...], rows: range, num_steps: int) -> None:
+        self._rate, self._key, self._rows, self._num_steps = rate, key, rows, num_steps
+        self._calls = 0
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Drop from (N, P), rows of each step side by side."""
+        size = self._num_steps * x.shape[1]
+        draws = np.empty((len(self._rows), self._num_steps, x.shape[1]), dtype=np.uint16)  # (R, T, P)
+        for draw, row in zip(draws, self._rows, strict=True):
+            bits = np.random.Philox(key=_philox_key(self._key), counter=[0, 0, self._calls, row])
+            draw[:] = bits.random_raw(-(-size // 4)).view(np.uint16)[:size].reshape(draw.shape)
+        self._calls += 1
+        keep = torch.from_numpy(draws.swapaxes(0, 1) >= round(self._rate * 2**16)).reshape(x.shape)  # (N, P)
+        return x * keep.to(x) / (1 - self._rate)
+
+
+def _philox_key(key: tuple[int, ...]) -> Any:
+    return np.random.SeedSequence(key).generate_state(2, np.uint64)
+
+
+class _Side(NamedTuple):
+    """What one direction brings back."""
+
+    loss: Tensor
+    dtypes: Tensor | None  # (K, P) gradient of the token vectors
+    deposit: Callable[[], None]
+    """Adds its gradients to the softmax, which the other direction does too."""
+    state: LstmState
+
+
+class LanguageModelStep:
+    """Computes a window's loss and adds its gradients to the parameters; carries the LSTM state from window to window.
+
+    Args:
+        bilm: a model with a softmax; parameters that do not require gradients stay as they are.
+        loss: which loss.
+        num_rows: rows of all processes.
+        num_steps: steps of a window.
+        dropout: on the input of every layer and on the top output.
+        seed: of negatives and masks.
+        processes: those that share the work.
+        precision: of products on devices that have it; weights and losses stay in float32.
+        threads: cores for the two directions; None takes two if there are.
+    """
+
+    def __init__(
+        self,
+        bilm: BiLM,
+        loss: LossConfig,
+        *,
+        num_rows: int,
+        num_steps: int,
+        dropout: float = 0.0,
+        seed: int = 0,
+        processes: Processes | None = None,
+        precision: Precision = "float32",
+        threads: int | None = None,
+    ) -> None:
+        if bilm.softmax is None:
+            raise ConfigError("this model has no softmax to train with: build one for it first.")
+        self.bilm = bilm
+        self.processes = processes or Processes()
+        self.rows = self.processes.own_rows(num_rows)
+        self.num_steps = num_steps
+        self.dropout = dropout
+        self.seed = seed
+        self.state = bilm.zero_state(len(self.rows))
+        self.loss_scale = _FIRST_LOSS_SCALE if precision == "float16" else 1.0
+        self._device = next(bilm.parameters()).device
+        self._precision = precision
+        if precision == "float16" and self._device.type == "cpu":
+            raise ConfigError("precision 'float16' needs a GPU: take bfloat16 or float32 on the CPU.")
+        self._engine: Engine = TrainEngine(find_native_cell()) if precision == "float32" else PlainEngine()
+        self._sampler = (
+            LogUniformSampler(len(bilm.softmax.bias), loss.num_negatives) if loss.kind == "sampled" else None
+        )
+        if threads is None:
+            threads = 2 if self.processes.size == 1 and usable_cores() > 1 else 1
+        threaded = threads > 1 and self._device.type == "cpu"
+        self._pool = ThreadPoolExecutor(2, "elmokit-side", initializer=compute_on_one_core) if threaded else None
+
+    def parameters(self) -> tuple[list[tuple[str, nn.Parameter]], list[tuple[str, nn.Parameter]]]:
+        """The parameters to train, by name: those with dense gradients, those with sparse ones."""
+        dense: list[tuple[str, nn.Parameter]] = []
+        sparse: list[tuple[str, nn.Parameter]] = []
+        for name, parameter in self.bilm.named_parameters():
+            if parameter.requires_grad:
+                own_rows = self._sampler is not None and name.startswith("softmax.")
+                (sparse if own_rows else dense).append((name, parameter))
+        return dense, sparse
+
+    def __call__(self, window: Window, number: int) -> StepResult:
+        """Gradients of window `number`'s loss, the mean of both directions summed over the steps of a row."""
+        encoder, device = self.bilm.encoder, self._device
+        with self._autocast():
+            order, vectors = encoder.encode_by_length(torch.from_numpy(window.char_ids).to(device))  # (K,), (K, P)
+        types, places = vectors.detach().float(), order.argsort()  # (K, P), (K,)
+        num_predictions = window.num_predictions
+        scale = self.loss_scale * self.num_steps / (2 * num_predictions)
+        sides = self._both(
+            lambda side: self._run_side(side, window, number, types, places, scale, vectors.requires_grad)
+        )
+        forward, backward = sides
+        self.state = BiLMState(forward.state, backward.state)
+        forward.deposit()
+        backward.deposit()
+        if forward.dtypes is not None and backward.dtypes is not None:
+            vectors.backward((forward.dtypes + backward.dtypes).to(vectors.dtype))
+        losses = torch.stack([forward.loss, backward.loss])  # (2,)
+        self.processes.add_up([losses])
+        ahead, back = (losses / num_predictions).tolist()
+        self.processes.add_up_gradients(parameter for parameter in self.bilm.parameters())
+        return StepResult(
+            (ahead + back) / 2, {"forward": ahead, "backward": back}, num_predictions, scale=1 / self.loss_scale
+        )
+
+    def overflowed(self) -> bool:
+        """Say whether a gradient that is not finite can be put right by a smaller scale, and make it smaller."""
+        if self._precision != "float16" or self.loss_scale < 2:
+            return False
+        self.loss_scale /= 2
+        return True
+
+    def state_dict(self) -> dict[str, Any]:
+        """The LSTM state of all rows of all processes."""
+        names = ("forward_h", "forward_c", "backward_h", "backward_c")
+        tensors = [self.processes.gather(tensor, 1).clone() for side in self.state for tensor in side]
+        return {**dict(zip(names, tensors, strict=True)), "loss_scale": self.loss_scale}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take this process's rows of a state."""
+        own = slice(self.rows.start, self.rows.stop)
+        parts = {name: value[:, own].clone() for name, value in state.items() if name != "loss_scale"}
+        self.state = BiLMState(
+            LstmState(parts["forward_h"], parts["forward_c"]), LstmState(parts["backward_h"], parts["backward_c"])
+        )
+        self.loss_scale = float(state["loss_scale"])
+
+    def _both(self, run: Callable[[int], _Side]) -> tuple[_Side, _Side]:
+        if self._pool is None:
+            return run(0), run(1)
+        first, second = self._pool.map(run, (0, 1))
+        return first, second
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        if self._precision == "float32":
+            return nullcontext()
+        return torch.autocast(self._device.type, getattr(torch, self._precision))
+
+    def _run_side(
+        self,
+        side: int,
+        window: Window,
+        number: int,
+        types: Tensor,
+        places: Tensor,
+        scale: float,
+        wants_types: bool,
+    ) -> _Side:
+        """One direction, forward and back; gradients of its own layers go to the parameters at once."""
+        lstm: Lstm = (self.bilm.forward_lstm, self.bilm.backward_lstm)[side]
+        index = places[torch.from_numpy(window.inputs[side].T.reshape(-1)).to(self._device)]  # (N,)
+        x = types[index].requires_grad_(wants_types)  # (N, P)
+        drop = None
+        if self.dropout:
+            drop = RowDropout(self.dropout, (self.seed, number, side, _DROPOUT), self.rows, self.num_steps)
+        with self._autocast():
+            outputs, state = lstm(
+                x, [len(self.rows)] * self.num_steps, self.state[side], dropout=drop, engine=self._engine
+            )
+        top = outputs[-1].float() if drop is None else drop(outputs[-1].float())  # (N, P)
+        loss, leaves, deposit = self._loss(top, side, window, number)
+        own = [parameter for parameter in lstm.parameters() if parameter.requires_grad]
+        wanted = [*([x] if wants_types else []), *own, *leaves]
+        gradients = list(torch.autograd.grad(loss * scale, wanted)) if wanted else []
+        dtypes = torch.zeros_like(types).index_add_(0, index, gradients.pop(0)) if wants_types else None  # (K, P)
+        _accumulate(own, gradients[: len(own)])
+        return _Side(loss.detach(), dtypes, lambda: deposit(gradients[len(own) :]), state.detach())
+
+    def _loss(
+        self, top: Tensor, side: int, window: Window, number: int
+    ) -> tuple[Tensor, list[Tensor], Callable[[list[Tensor]], None]]:
+        """The loss of outputs (N, P), what of the softmax it depends on, and where the gradients of that go."""
+        softmax, table = self.bilm.softmax, self.bilm.token_table
+        assert softmax is not None
+        places = window.own_targets[side].T.reshape(-1)  # (N,)
+        if (places == NOTHING).any():
+            kept = places != NOTHING
+            top, places = top[torch.from_numpy(kept).to(self._device)], places[kept]
+        weight = table if softmax.weight is None else softmax.weight
+        assert weight is not None
+        if self._sampler is None:
+            used = (weight, softmax.bias, softmax.cluster_weight, softmax.cluster_bias)
+            trained = [parameter for parameter in used if parameter is not None and parameter.requires_grad]
+            targets = torch.from_numpy(places).to(self._device)  # (N,)
+            return softmax_loss(top, targets, softmax, table), [*trained], lambda found: _accumulate(trained, found)
+        random = np.random.Generator(np.random.Philox(key=_philox_key((self.seed, number, side, _NEGATIVES))))
+        every = np.unique(window.targets[side])
+        candidates = self._sampler.draw(random, every[every != NOTHING])
+        ids = torch.from_numpy(candidates.ids).to(self._device)  # (K,)
+        rows, biases = (
+            parameter.detach()[ids].requires_grad_(parameter.requires_grad) for parameter in (weight, softmax.bias)
+        )
+        loss = sampled_loss(top, torch.from_numpy(candidates.places(places)).to(self._device), rows, biases, candidates)
+        trained = [parameter for parameter in (weight, softmax.bias) if parameter.requires_grad]
+
+        def deposit(gradients: list[Tensor]) -> None:
+            for parameter, gradient in zip(trained, gradients, strict=True):
+                if parameter is table:
+                    parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+                    parameter.grad.index_add_(0, ids, gradient)
+                else:
+                    _accumulate([parameter], [sparse_gradient(ids, gradient, parameter)])
+
+        return loss, [leaf for leaf in (rows, biases) if leaf.requires_grad], deposit
+
+
+def _accumulate(parameters: list[nn.Parameter], gradients: list[Tensor]) -> None:
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient

@@ -1,0 +1,68 @@
+"""One pass over a training corpus before a run: its words, its size, and whether the held-out text is part of it."""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from elmokit.errors import InputError
+from elmokit.training.corpus import Input
+from elmokit.training.corpus_blocks import Block, Progress, map_blocks, tokenize_block
+from elmokit.training.corpus_tools import WordCounts
+
+_TELLING_LENGTH = 5
+"""Tokens from which on a sentence is hardly ever repeated by chance."""
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What was found."""
+
+    counts: Counter[str]
+    num_words: int
+    num_sentences: int
+    num_repeated: int
+    """Held-out sentences of five tokens or more that occur in the training text."""
+    num_compared: int
+
+    @property
+    def num_predictions(self) -> int:
+        """Predictions of a direction in an epoch."""
+        return self.num_words + self.num_sentences
+
+
+def survey_corpus(
+    paths: Sequence[Path],
+    *,
+    input: Input,
+    heldout: Iterable[str] = (),
+    processes: int | None = None,
+    progress: Progress | None = None,
+) -> Survey:
+    """Read a corpus once; held-out sentences are given as tokens between spaces."""
+    wanted = frozenset(_digest(line) for line in heldout if line.count(" ") >= _TELLING_LENGTH - 1)
+    words, num_words, num_sentences, repeated = WordCounts(), 0, 0, set[bytes]()
+    function = partial(_survey_block, input=input, heldout=wanted)
+    for counts, sentences, found in map_blocks(function, paths, processes=processes, progress=progress):
+        words.add(counts)
+        num_words += counts.total()
+        num_sentences += sentences
+        repeated |= found
+    if not num_words:
+        raise InputError(f"the training text ({len(paths)} files, {paths[0]} …) has no word: give files with text.")
+    return Survey(words.counts, num_words, num_sentences, len(repeated), len(wanted))
+
+
+def _survey_block(block: Block, *, input: Input, heldout: frozenset[bytes]) -> tuple[Counter[str], int, set[bytes]]:
+    sentences = tokenize_block(block, input=input)
+    counts = Counter(token for sentence in sentences for token in sentence)
+    if not heldout:
+        return counts, len(sentences), set()
+    digests = (_digest(" ".join(sentence)) for sentence in sentences if len(sentence) >= _TELLING_LENGTH)
+    return counts, len(sentences), {digest for digest in digests if digest in heldout}
+
+
+def _digest(line: str) -> bytes:
+    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()

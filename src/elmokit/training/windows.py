@@ -1,0 +1,195 @@
+"""Sentences → windows of consecutive predictions, for both directions.
+
+A sentence of N tokens gives N + 1 predictions a direction: forward from `<S> w1 … wN` to `w1 … wN </S>`, backward from
+`</S> wN … w1` to `wN … w1 <S>`. Rows hold these end to end, cut every T steps, and a sentence that is cut goes on in
+the same row of the next window. Both directions read the same sentences in the same place, so that one mask serves
+both.
+
+Notation: R rows, T steps of a window, K distinct tokens, C columns of a token's row.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import InputError
+from elmokit.text.characters import Ids, Indexer
+from elmokit.text.vocabulary import BEGIN, END, Vocabulary
+
+NOTHING = -1
+"""The target of a place where a row has run dry."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """The next T predictions of every row; where two stand together, forward is first."""
+
+    char_ids: Ids  # (K, C) distinct tokens of this process's rows
+    inputs: NDArray[np.int64]  # (2, own rows, T) which of them each place reads
+    targets: NDArray[np.int64]  # (2, R, T) ids of all rows, NOTHING behind the end of the data
+    starts: NDArray[np.bool_]  # (own rows, T) where a sentence begins
+    rows: range
+    """The rows of this process among all."""
+
+    @property
+    def own_targets(self) -> NDArray[np.int64]:
+        """The targets (2, own rows, T) of this process's rows."""
+        return self.targets[:, self.rows.start : self.rows.stop]
+
+    @property
+    def num_predictions(self) -> int:
+        """Predictions of a direction in all rows."""
+        return int((self.targets[0] != NOTHING).sum())
+
+
+class Sentences(Protocol):
+    """Sentences that know their place."""
+
+    def __next__(self) -> list[str]:
+        """The tokens of the next one."""
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where it stands."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from there."""
+
+
+class _Row:
+    """The sentence that a row is in, and how many of its predictions were made."""
+
+    def __init__(self, tokens: list[str] | None = None, done: int = 0) -> None:
+        self.tokens = tokens
+        self.done = done
+
+
+class WindowStream:
+    """Windows of rows that share one stream of sentences: a row takes the next one when its last is used up.
+
+    Every process of a run forms the same windows and looks up the tokens of its own rows only, so what a row reads
+    does not depend on the number of processes.
+
+    Args:
+        sentences: where they come from; an end of it ends the stream when every prediction has been made.
+        vocabulary: of the targets.
+        indexer: of the inputs.
+        num_rows: rows of all processes together (R).
+        num_steps: predictions of a row in a window (T).
+        rows: those of this process; None is all.
+    """
+
+    def __init__(
+        self,
+        sentences: Sentences,
+        vocabulary: Vocabulary,
+        indexer: Indexer,
+        *,
+        num_rows: int,
+        num_steps: int,
+        rows: range | None = None,
+    ) -> None:
+        self.sentences = sentences
+        self._builder = _Builder(vocabulary, indexer, num_steps, range(num_rows) if rows is None else rows)
+        self._rows = [_Row() for _ in range(num_rows)]
+
+    def __iter__(self) -> Iterator[Window]:
+        return self
+
+    def __next__(self) -> Window:
+        return self._builder.build(self._rows, [self.sentences] * len(self._rows))
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream stands: in the corpus, and in each row's own sentence."""
+        return {
+            "sentences": self.sentences.state_dict(),
+            "rows": [None if row.tokens is None else [row.done, *row.tokens] for row in self._rows],
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on where another stream of as many rows stood."""
+        if len(state["rows"]) != len(self._rows):
+            raise InputError(
+                f"the checkpoint has {len(state['rows'])} rows, but batch_size is {len(self._rows)}: "
+                "resume with the batch_size of the run."
+            )
+        self.sentences.load_state_dict(state["sentences"])
+        self._rows = [_Row() if row is None else _Row(list(row[1:]), int(row[0])) for row in state["rows"]]
+
+
+def read_in_order(
+    sentences: Sequence[str], vocabulary: Vocabulary, indexer: Indexer, *, num_rows: int, num_steps: int
+) -> Iterator[Window]:
+    """Windows for evaluation: each row reads its own stretch of consecutive sentences, given as tokens between spaces.
+
+    The stretches are equally long as far as whole sentences allow, so every row runs through its text in order, and
+    every prediction is made once.
+    """
+    lengths = np.array([sentence.count(" ") + 2 for sentence in sentences])
+    ends = np.searchsorted(lengths.cumsum(), lengths.sum() * (np.arange(num_rows) + 1) / num_rows, side="left") + 1
+    sources = [
+        (sentence.split(" ") for sentence in sentences[begin:end])
+        for begin, end in zip([0, *ends[:-1]], [*ends[:-1], len(sentences)], strict=True)
+    ]
+    rows = [_Row() for _ in range(num_rows)]
+    builder = _Builder(vocabulary, indexer, num_steps, range(num_rows))
+    while True:
+        try:
+            yield builder.build(rows, sources)
+        except StopIteration:
+            return
+
+
+def sentences_as_rows(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, indexer: Indexer) -> Window:
+    """One window in which every sentence is a row of its own, as long as the longest needs."""
+    num_steps = max(len(sentence) for sentence in sentences) + 1
+    builder = _Builder(vocabulary, indexer, num_steps, range(len(sentences)))
+    return builder.build([_Row(list(sentence)) for sentence in sentences], [iter(())] * len(sentences))
+
+
+class _Builder:
+    """Fills windows from rows and where their sentences come from."""
+
+    def __init__(self, vocabulary: Vocabulary, indexer: Indexer, num_steps: int, rows: range) -> None:
+        self.vocabulary = vocabulary
+        self.indexer = indexer
+        self.num_steps = num_steps
+        self.rows = rows
+
+    def build(self, rows: list[_Row], sources: Sequence[Any]) -> Window:
+        """The next window; StopIteration if no row has anything left."""
+        shape = (2, len(rows), self.num_steps)
+        targets = np.full(shape, NOTHING, dtype=np.int64)  # (2, R, T)
+        inputs = np.zeros((2, len(self.rows), self.num_steps), dtype=np.int64)  # (2, own rows, T)
+        starts = np.zeros(inputs.shape[1:], dtype=bool)  # (own rows, T)
+        types = {BEGIN: 0, END: 1}
+        for number, (row, source) in enumerate(zip(rows, sources, strict=True)):
+            filled = 0
+            while filled < self.num_steps:
+                if row.tokens is None:
+                    tokens = next(source, None)
+                    if tokens is None:
+                        break
+                    row.tokens, row.done = tokens, 0
+                tokens, begin = row.tokens, row.done
+                end = min(begin + self.num_steps - filled, len(tokens) + 1)
+                place = slice(filled, filled + end - begin)
+                for side, (sequence, opening, closing) in enumerate(((tokens, BEGIN, END), (tokens[::-1], END, BEGIN))):
+                    targets[side, number, place] = self.vocabulary.to_ids([*sequence, closing][begin:end])
+                    if number in self.rows:
+                        own = [types.setdefault(token, len(types)) for token in [opening, *sequence][begin:end]]
+                        inputs[side, number - self.rows.start, place] = own
+                if number in self.rows and begin == 0:
+                    starts[number - self.rows.start, filled] = True
+                filled += end - begin
+                row.tokens, row.done = (None, 0) if end == len(tokens) + 1 else (tokens, end)
+        if not (targets[0] != NOTHING).any():
+            raise StopIteration
+        return Window(self._char_ids(list(types)[2:]), inputs, targets, starts, self.rows)
+
+    def _char_ids(self, words: list[str]) -> Ids:
+        return np.concatenate(
+            [self.indexer.begin[None], self.indexer.end[None], self.indexer.to_char_ids(words)]
+        )  # (K, C)
