@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import h5py
 import numpy as np
@@ -27,6 +27,9 @@ from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.model.bilm import BiLM
+from elmokit.model.engines.infer import InferEngine
+from elmokit.model.engines.native import NativeCell
+from elmokit.model.engines.plain import PlainEngine
 
 ROOT = Path(__file__).parents[2]
 LINES = ["The play was cancelled .", "", "and/or", "  They   play . ", "naïve 模型", "and/or", "\t", "the"]
@@ -151,10 +154,14 @@ def test_standard_input_and_output(embedder: Embedder, monkeypatch: pytest.Monke
         assert [record.text for record in embeddings] == [line.strip() for line in LINES]
 
 
-def test_progress_is_reported(source: Path, out: Path, embedder: Embedder, small_windows: None) -> None:
+def test_progress_is_reported(
+    source: Path, out: Path, embedder: Embedder, small_windows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "REPORT_RECORDS", 3)
     seen: list[bulk.Progress] = []
     embed_file(source, out, embedder, report=lambda progress: seen.append(replace(progress)))
-    assert [progress.num_lines for progress in seen] == [2, 4, 6, 8]
+    assert [progress.num_lines for progress in seen] == [2, 4, 6, 8, *[8] * 3]
+    assert [progress.num_written for progress in seen] == [0] * 4 + [3, 6, 8]
     assert seen[-1].num_tokens == sum(len(line.split()) for line in LINES)
     assert all(progress.share is not None and 0 < progress.share <= 1 for progress in seen)
     assert seen[-1].share == 1
@@ -298,6 +305,24 @@ def test_outputs_and_journals_of_other_models_are_refused(
         embed_file(source, out, other)
     renamed = Embedder(embedder.bilm, threads=1, name="the same under another name")
     assert embed_file(source, out, renamed).was_done
+
+
+def test_a_run_is_finished_by_the_engine_that_began_it(
+    source: Path, out: Path, embedder: Embedder, small_windows: None
+) -> None:
+    """Another one would mix vectors that differ in their last bits; a whole output is left as it is."""
+    first = stop_after(embedder, 1, RuntimeError("stop"))
+    first.runner.engine = InferEngine(None)
+    with pytest.raises(RuntimeError):
+        embed_file(source, out, first)
+    embedder.runner.engine = PlainEngine()
+    with pytest.raises(FormatError, match=r"unfinished run with engine 'portable' instead of 'plain' .*--no-resume"):
+        embed_file(source, out, embedder)
+    embedder.runner.engine = InferEngine(None)
+    assert embed_file(source, out, embedder).num_resumed == 2
+    embedder.runner.engine = InferEngine(cast(NativeCell, object()))
+    assert embedder.runner.engine_name == "fused"
+    assert embed_file(source, out, embedder).was_done
 
 
 @pytest.mark.parametrize("text", ["Another line\n", "The play was cancelled .\n", ""])

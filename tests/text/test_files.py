@@ -1,12 +1,16 @@
 import bz2
+import errno
 import gzip
+import io
 import lzma
 from collections.abc import Callable
 from pathlib import Path
+from typing import TextIO
 
 import pytest
 
 from elmokit.errors import InputError
+from elmokit.text import files
 from elmokit.text.files import open_text
 
 TEXT = "one\r\ntwo\u2028still two\x85\rstill\x0b\x0c\x1c two\n\nnaïve 👍"
@@ -93,3 +97,50 @@ def test_reading_is_lazy(suffix: str, compress: Compress, tmp_path: Path) -> Non
     path.write_bytes(compress(b"first\n" + b"x" * 200_000 + b"\n" + b"\xff" * 10))
     with open_text(path) as lines:
         assert next(iter(lines)) == "first\n"
+
+
+@pytest.mark.parametrize(("suffix", "compress"), KINDS)
+@pytest.mark.parametrize("errors", ["strict", "replace", "surrogateescape"])
+def test_a_byte_order_mark_is_no_part_of_the_first_word(
+    suffix: str, compress: Compress, errors: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"corpus{suffix}"
+    path.write_bytes(compress("\ufeffone\n\ufefftwo\n".encode()))
+    with open_text(path, errors=errors) as lines:
+        assert list(lines) == ["one\n", "\ufefftwo\n"]
+    with open_text(path, errors=errors) as lines:
+        assert lines.read() == "one\n\ufefftwo\n"
+
+
+@pytest.mark.parametrize(("suffix", "compress"), KINDS)
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space left"), EOFError("a peer's"), UnicodeDecodeError("ascii", b"x", 0, 1, "no")],
+)
+def test_errors_of_the_user_are_not_those_of_the_file(
+    suffix: str, compress: Compress, error: Exception, tmp_path: Path
+) -> None:
+    path = tmp_path / f"corpus{suffix}"
+    path.write_bytes(compress(b"one\ntwo\n"))
+    with pytest.raises(type(error)) as caught:
+        with open_text(path) as lines:
+            for _ in lines:
+                raise error
+    assert caught.value is error
+    assert lines.closed
+
+
+def test_failures_while_reading_are_those_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Failing(io.BytesIO):
+        def read1(self, size: int | None = -1, /) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+        def read(self, size: int | None = -1, /) -> bytes:
+            return self.read1(size)
+
+    monkeypatch.setitem(files._OPENERS, ".bad", lambda path, mode: Failing())
+    reads: list[Callable[[TextIO], object]] = [list, next, lambda text: text.read(), lambda text: text.readline()]
+    for read in reads:
+        with pytest.raises(InputError, match=r"x\.bad cannot be read: Input/output error\.$"):
+            with open_text(tmp_path / "x.bad") as lines:
+                read(lines)

@@ -273,15 +273,16 @@ def test_files_that_change_while_in_use(tmp_path: Path) -> None:
         next(stream)
 
 
-def test_a_place_that_is_no_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("num_emitted", "line"), [(1, 1), (2, 3)])
+def test_a_place_that_is_no_more(tmp_path: Path, num_emitted: int, line: int) -> None:
     paths = write_files(tmp_path, ["aa\nb\nc\n"], compressed=False)
     stream = SentenceStream(paths, shuffle=False, buffer_sentences=2)
-    list(islice(stream, 2))
+    list(islice(stream, num_emitted))
     state = stream.state_dict()
     paths[0].write_text("a b c d")  # of the same size
     other = SentenceStream(paths, shuffle=False, buffer_sentences=2)
     other.load_state_dict(state)
-    with pytest.raises(InputError, match=r"the corpus ends before .*part-0\.txt, line 3: restore") as error:
+    with pytest.raises(InputError, match=rf"the corpus ends before .*part-0\.txt, line {line}: restore") as error:
         next(other)
     assert_one_sentence(error)
 

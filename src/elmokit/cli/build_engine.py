@@ -4,13 +4,13 @@ import typer
 
 
 def build_engine() -> None:
-    r"""Compile the optional fused LSTM cell with this machine's C compiler; embedding then uses it by itself.
+    """Compile the optional fused LSTM cell with this machine's C compiler; embedding then uses it by itself.
 
     \b
     Examples:
       elmokit build-engine
       elmokit info --engine
-    """
+    """  # noqa: D301
     from elmokit.model.engines.native import build_native_cell
 
     typer.echo(f"built {build_native_cell()}", err=True)

@@ -23,7 +23,7 @@ def convert(
     ] = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DST already holds.")] = False,
 ) -> None:
-    r"""Read a model of any format and write it as native, bilm or nlpl; or embeddings, by the suffix of DST.
+    """Read a model of any format and write it as native, bilm or nlpl; or embeddings, by the suffix of DST.
 
     \b
     Examples:
@@ -31,7 +31,7 @@ def convert(
       elmokit convert small/ small-for-allennlp/ --to bilm
       elmokit convert many-langs/de german/
       elmokit convert vectors.hdf5 vectors.parquet
-    """
+    """  # noqa: D301
     from elmokit.embedding.dumps import FORMATS, convert_dump, is_dump
     from elmokit.errors import FormatError
 

@@ -16,7 +16,7 @@ def info(
     engine: Annotated[bool, typer.Option("--engine", help="Tell what this machine computes with instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    r"""Tell a model's format, sizes, parameters, languages and SHA-256.
+    """Tell a model's format, sizes, parameters, languages and SHA-256.
 
     \b
     Examples:
@@ -24,7 +24,7 @@ def info(
       elmokit info elmo_2x1024_weights.hdf5 --json
       elmokit info many-langs/de
       elmokit info --engine
-    """
+    """  # noqa: D301
     if engine:
         _print_rows(_engine_rows(), as_json=as_json)
         return

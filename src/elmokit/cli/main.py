@@ -13,13 +13,16 @@ import typer
 from elmokit._version import __version__
 from elmokit.cli.build_engine import build_engine
 from elmokit.cli.convert import convert
+from elmokit.cli.corpus import corpus
 from elmokit.cli.embed import embed
 from elmokit.cli.info import info
+from elmokit.cli.perplexity import perplexity, score, substitutes
+from elmokit.cli.pretrain import finetune, pretrain
 from elmokit.errors import ElmokitError, ElmokitWarning
 
 app = typer.Typer(
     name="elmokit",
-    help="ELMo on current PyTorch: embed text, load every published model, convert it, look inside.",
+    help="ELMo on current PyTorch: train biLMs, adapt them, load every published model, embed text.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -39,13 +42,12 @@ def _options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """ELMo on current PyTorch: embed text, load every published model, convert it, look inside."""
+    """ELMo on current PyTorch: train biLMs, adapt them, load every published model, embed text."""
 
 
-app.command()(info)
-app.command()(convert)
-app.command()(embed)
-app.command()(build_engine)
+for command in (info, convert, embed, score, substitutes, pretrain, finetune, perplexity, build_engine):
+    app.command()(command)
+app.add_typer(corpus)
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ padded, and nothing depends on what else is in the batch.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -104,19 +105,38 @@ class SentenceRunner:
         self._warm: BiLMState | None = None
         self._start_warm = warm
 
+    @property
+    def engine_name(self) -> str:
+        """Which engine runs the LSTMs: their vectors differ in the last bits."""
+        if not isinstance(self.engine, InferEngine):
+            return "plain"
+        return "portable" if self.engine.native is None else "fused"
+
     def run(self, sentences: Sequence[Sentence], selection: Selection, max_rows: int | None = None) -> Iterator[Floats]:
         """Vectors of each sentence, in order, every sentence from the same first state and computed once."""
-        distinct = list(dict.fromkeys(sentences))
-        table, rows = self._words(distinct)
-        results: dict[Sentence, Floats] = {}
+        left = Counter(sentences)
+        fresh = self._run_distinct(list(left), selection, max_rows)
+        kept: dict[Sentence, Floats] = {}
+        for sentence in sentences:
+            vectors = kept.pop(sentence) if sentence in kept else next(fresh)
+            left[sentence] -= 1
+            if left[sentence]:
+                kept[sentence] = vectors
+            yield vectors
+
+    def _run_distinct(
+        self, sentences: Sequence[Sentence], selection: Selection, max_rows: int | None
+    ) -> Iterator[Floats]:
+        """Vectors of each sentence, in order; a batch's memory is let go before the next one is waited for."""
+        table, rows = self._words(sentences)
         groups = list(_cut(rows, max_rows or MAX_ROWS, self.max_tokens))
         batches = [Batch.plan([rows[number] for number in numbers], places, self.device) for numbers, places in groups]
         done = self._run_batches(batches, table, selection)
-        for batch, (numbers, _), (layers, _) in zip(batches, groups, done, strict=True):
-            for place, number in enumerate(numbers):
-                results[distinct[number]] = selection.gather(layers, *batch.bounds[place : place + 2])
-        for sentence in sentences:
-            yield results[sentence]
+        for batch, (numbers, _) in zip(batches, groups, strict=True):
+            layers, _ = next(done)
+            for _, place in sorted((number, place) for place, number in enumerate(numbers)):
+                yield selection.gather(layers, *batch.bounds[place : place + 2])
+            del layers
 
     def run_in_order(self, sentences: Sequence[Sentence], selection: Selection, batch_size: int) -> Iterator[Floats]:
         """Vectors of each sentence, in batches of consecutive ones; each row goes on where it stopped."""
@@ -161,19 +181,29 @@ class SentenceRunner:
                 num_layers=num_layers,
                 engine=self.engine,
             )
-            wanted = [outputs[depth - 1][place] for depth in selection.needed if depth]
+            wanted = []  # highest first; each output is let go once it is copied
+            for depth in range(num_layers, 0, -1):
+                output = outputs.pop()  # (N, P)
+                if depth in selection.needed:
+                    wanted.append(output[place])
             return wanted, after.select(batch.order.argsort())
 
         jobs = [(batch, side) for batch in batches for side in (0, 1)]
         done = self.workers.map(run_side, jobs if num_layers else [])
         for batch in batches:
             forward, backward = (next(done), next(done)) if num_layers else (([], None), ([], None))
-            layers = [torch.cat(sides, dim=-1) for sides in zip(forward[0], backward[0], strict=True)]  # each (N, D)
+            layers = []  # each (N, D)
             if 0 in selection.needed:
                 tokens = table[batch.types]  # (N, P)
-                layers.insert(0, torch.cat([tokens, tokens], dim=-1))
+                layers.append(torch.cat([tokens, tokens], dim=-1))
+                del tokens
+            while forward[0]:
+                layers.append(torch.cat([forward[0].pop(), backward[0].pop()], dim=-1))
             after = BiLMState(forward[1], backward[1]) if forward[1] and backward[1] else None
-            yield selection.combine([layer.cpu().numpy() for layer in layers]), after
+            combined = selection.combine([layer.cpu().numpy() for layer in layers])
+            del layers, forward, backward
+            yield combined, after
+            del combined
 
     def _first_state(self, num_rows: int) -> BiLMState:
         if not self._start_warm:

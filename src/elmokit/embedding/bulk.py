@@ -21,6 +21,7 @@ import numpy as np
 from elmokit.embedding.dumps import check_output, dump_format, jsonl, open_embeddings, write_part
 from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output
 from elmokit.embedding.journal import (
+    ENGINE,
     START_OVER,
     describe_difference,
     discard_journal,
@@ -40,6 +41,8 @@ from elmokit.formats._atomic import sync_directory, sync_file
 
 COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
 """Windows are committed together until so much work could be lost."""
+REPORT_RECORDS = 256
+"""How often progress is reported while the dump is written."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,8 @@ class Progress:
     num_blank: int = 0
     share: float | None = None
     """Of the input file."""
+    num_written: int = 0
+    """Lines in the dump, which is written when all are embedded."""
 
 
 Report = Callable[[Progress], None]
@@ -109,7 +114,7 @@ def embed_file(
             output, without a journal.
         embedder: the model. With state "carry" its carried state is reset first.
         options: the settings.
-        report: called after each window.
+        report: called after each window, and now and then while the dump is written.
 
     Raises:
         FormatError: if `output` or its journal belongs to another model, input or settings; nothing is changed then.
@@ -179,6 +184,7 @@ class _Run:
                 "batch_size": self._batch_size,
                 "batch_tokens": self._embedder.runner.max_tokens,
                 "int8": self._embedder.int8,
+                ENGINE: self._embedder.runner.engine_name,
             },
         )
 
@@ -220,7 +226,9 @@ class _Run:
                 found = embeddings.meta
         except ElmokitError:
             raise FormatError(f"{final} exists and is no whole dump of elmokit: {remedy}.") from None
-        if difference := describe_difference(found, meta):
+        # A finished output is of one engine throughout; which one is no reason to refuse it.
+        anyhow = replace(meta, extra={name: value for name, value in meta.extra.items() if name != ENGINE})
+        if difference := describe_difference(found, anyhow):
             raise FormatError(f"{final} exists with {difference}: {remedy}.")
         reader = LineReader(self._source, errors=self._options.errors)
         for _ in reader:
@@ -263,11 +271,20 @@ class _Run:
         """Write the dump inside the journal, so that nothing of it is left elsewhere by a kill, and rename it."""
         meta = replace(meta, extra=meta.extra | {"input_sha256": reader.digest}, model=writer.meta.model)
         part = writer.path / f".dump.tmp{final.suffix}"
+        self._progress.num_lines = reader.num_lines  # also if an earlier run had embedded them all
         with VectorStore(writer.path) as store:
-            write_part(store, part, meta, dump_format(final))
+            write_part(self._reported(store), part, meta, dump_format(final))
         sync_file(part)
         os.replace(part, final)
         sync_directory(final.parent)
+
+    def _reported(self, store: VectorStore) -> Iterator[Record]:
+        """The records of the journal, with a report of how many were taken."""
+        for number, record in enumerate(store, start=1):
+            yield record
+            if number % REPORT_RECORDS == 0 or number == len(store):
+                self._progress.num_written = number
+                self._report(self._progress)
 
     def _embed(self, window: list[str], reader: LineReader) -> Iterator[tuple[str, Embedded]]:
         inputs = [line if self._options.input == "text" else line.split() for line in window]

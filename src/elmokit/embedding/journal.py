@@ -16,6 +16,8 @@ from elmokit.model.bilm import BiLMState
 from elmokit.model.lstm import LstmState
 
 START_OVER = "or start over with --no-resume (resume=False)"
+ENGINE = "engine"
+"""Under this name a run says which engine it uses: vectors of two would differ in their last bits within one file."""
 
 
 def journal_path(output: Path) -> Path:
@@ -51,7 +53,8 @@ def describe_difference(found: Meta, wanted: Meta) -> str | None:
         if left.get(name) != right[name]:
             if name == "fingerprint":
                 return f"vectors of another model ({found.model or 'unknown'})"
-            return f"{name} {left.get(name)!r} instead of {right[name]!r}"
+            hint = " (elmokit build-engine gives fused, ELMOKIT_NATIVE=0 portable)" if name == ENGINE else ""
+            return f"{name} {left.get(name)!r} instead of {right[name]!r}{hint}"
     return None
 
 

@@ -19,7 +19,7 @@ import json
 import os
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.embedding.records import Embeddings, Meta, Sentence, Vectors, wanted_sentence
+from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, wanted_sentence
 from elmokit.errors import FormatError
 
 META, LOCK = "meta.json", "lock"
@@ -238,7 +238,23 @@ class VectorStore(Embeddings):
     def read_vectors(self, index: int) -> Vectors:
         """See `Embeddings`; a view into the mapped file."""
         chunk, place = self._locate(index)
-        rows = chunk.rows(place)
+        return self._record_shape(chunk.rows(place))
+
+    def __iter__(self) -> Iterator[Record]:
+        """See `Embeddings`; vectors are read, not mapped: a chunk that was read through its map would be in memory."""
+        index = 0
+        for number, manifest in enumerate(self.manifests):
+            with open(chunk_path(self.path, number, "vectors"), "rb") as file:
+                for place in range(manifest.num_records):
+                    chunk = self._chunk(number)
+                    rows = chunk.rows(place)  # mapped, and never touched
+                    data = np.frombuffer(file.read(rows.nbytes), rows.dtype)
+                    vectors = self._record_shape(data.reshape(rows.shape))
+                    yield Record(index, *chunk.sentence(place), vectors)
+                    index += 1
+
+    def _record_shape(self, rows: Vectors) -> Vectors:
+        """From rows as they are stored to the vectors of a record."""
         if self.meta.pooled:
             return rows.reshape(rows.shape[1:])  # (D,) or (L, D)
         return rows if self.meta.num_layers is None else rows.swapaxes(0, 1)  # (T, D) or (L, T, D)

@@ -70,6 +70,7 @@ class Step(Protocol):
 class Progress:
     """How far a run is; what a progress bar shows, and part of every checkpoint."""
 
+    max_steps: int = 0
     step: int = 0
     batch: int = 0
     count: int = 0
@@ -173,6 +174,7 @@ class Loop:
     def run(self) -> Fitted:
         """Train until the steps, the data or the patience end."""
         begun = time.monotonic()
+        self.progress.max_steps = self.max_steps
         reason: Literal["max_steps", "end of data", "patience"] = "max_steps"
         window = (begun, self.progress.count)
         with _signals() as stop:

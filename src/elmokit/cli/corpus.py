@@ -1,0 +1,205 @@
+"""`elmokit corpus`: look a corpus through, count its vocabulary, shard it, before a model is trained on it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from elmokit.training.corpus_blocks import Progress as Report
+    from elmokit.training.corpus_check import CorpusReport
+
+corpus = typer.Typer(
+    name="corpus",
+    help="Make a corpus ready for training: check it, count its vocabulary, shard it.",
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILES", help="Text files or quoted globs, also **; .gz .xz .bz2 work.")
+]
+Input = Annotated[
+    Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
+]
+Processes = Annotated[int | None, typer.Option(min=1, help="Processes to tokenize with; by default one a core.")]
+Errors = Annotated[Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+
+
+@corpus.command()
+def check(
+    files: Files,
+    vocab: Annotated[Path | None, typer.Option(help="Tell how much of the corpus this vocabulary file covers.")] = None,
+    heldout: Annotated[
+        list[str] | None,
+        typer.Option(help="Files or a quoted glob whose sentences should not be in FILES; repeatable."),
+    ] = None,
+    input_: Input = "tokens",
+    processes: Processes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Report the size of a corpus and its faults: wrong bytes, over-long tokens, duplicates, held-out sentences.
+
+    \b
+    Examples:
+      elmokit corpus check corpus.txt.xz
+      elmokit corpus check 'data/train-*.txt.gz' --vocab vocab.txt --heldout 'data/heldout-*.txt.gz' --json
+    """  # noqa: D301
+    from elmokit.text.vocabulary import read_vocabulary
+    from elmokit.training.corpus import find_files
+    from elmokit.training.corpus_check import check_corpus
+
+    paths, others = find_files(files), find_files(heldout or [])
+    vocabulary = None if vocab is None else read_vocabulary(vocab)
+    with _progress("checking") as report:
+        found = check_corpus(
+            paths, input=input_, vocabulary=vocabulary, heldout=others, processes=processes, progress=report
+        )
+    if as_json:
+        typer.echo(json.dumps(found.to_dict()))
+    else:
+        _print_report(found)
+
+
+@corpus.command()
+def vocab(
+    files: Files,
+    output: Annotated[Path, typer.Option(help="The vocabulary file to write: one word a line.")],
+    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
+    max_size: Annotated[
+        int | None, typer.Option(min=4, help="Words at most, <S> </S> <UNK> included; by default all.")
+    ] = None,
+    input_: Input = "tokens",
+    errors: Errors = "strict",
+    processes: Processes = None,
+    as_json: AsJson = False,
+) -> None:
+    """Write the vocabulary of a corpus: <S> </S> <UNK>, then the words by descending count.
+
+    \b
+    Examples:
+      elmokit corpus vocab corpus.txt.xz --output vocab.txt --min-count 3
+      elmokit corpus vocab 'data/**/*.txt' --input text --output vocab.txt --max-size 100000
+    """  # noqa: D301
+    from elmokit.text.vocabulary import UNKNOWN, write_vocabulary
+    from elmokit.training.corpus import find_files
+    from elmokit.training.corpus_tools import build_vocabulary, count_words
+
+    paths = find_files(files)
+    _check_folder(output)
+    with _progress("counting") as report:
+        counts = count_words(paths, input=input_, processes=processes, errors=errors, progress=report)
+    vocabulary = build_vocabulary(counts, min_count=min_count, max_size=max_size)
+    from elmokit.formats._atomic import atomic_path
+
+    with atomic_path(output) as temporary:
+        write_vocabulary(vocabulary, temporary)
+    num_tokens = counts.total()
+    coverage = sum(counts[word] for word in vocabulary.tokens if word != UNKNOWN) / num_tokens
+    if as_json:
+        summary = {"output": str(output), "vocab_size": len(vocabulary), "num_distinct": len(counts)}
+        typer.echo(json.dumps(summary | {"num_tokens": num_tokens, "coverage": coverage}))
+    else:
+        typer.echo(
+            f"wrote {output}: {len(vocabulary):,} entries, which cover {coverage:.2%} of {num_tokens:,} tokens",
+            err=True,
+        )
+
+
+@corpus.command()
+def shard(
+    files: Files,
+    output: Annotated[Path, typer.Option(help="The folder to write.")],
+    shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over.")],
+    compression: Annotated[Literal["xz", "gz", "none"], typer.Option(help="Of the shards.")] = "xz",
+    seed: Annotated[int, typer.Option(min=0, help="Decides which shard a sentence goes to.")] = 0,
+    input_: Input = "tokens",
+    errors: Errors = "strict",
+    processes: Processes = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a folder that holds something.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Write a corpus as tokenized sentences, one a line, spread at random over files that are each a sample of it.
+
+    \b
+    Examples:
+      elmokit corpus shard corpus.txt.xz --output shards --shards 8
+      elmokit corpus shard 'data/*.txt' --input text --output shards --shards 100 --compression gz
+    """  # noqa: D301
+    from elmokit.training.corpus import find_files
+    from elmokit.training.corpus_tools import write_shards
+
+    paths = find_files(files)
+    with _progress("writing") as report:
+        done = write_shards(
+            paths,
+            output,
+            num_shards=shards,
+            input=input_,
+            compression=compression,
+            seed=seed,
+            processes=processes,
+            errors=errors,
+            overwrite=overwrite,
+            progress=report,
+        )
+    if as_json:
+        typer.echo(json.dumps({"output": str(output)} | done.to_dict()))
+    else:
+        typer.echo(
+            f"wrote {output}: {done.num_sentences:,} sentences, {done.num_tokens:,} tokens in {shards:,} files",
+            err=True,
+        )
+
+
+def _check_folder(output: Path) -> None:
+    """Refuse a place that cannot be written to before hours are spent on what goes there."""
+    if output.is_dir() or not output.resolve().parent.is_dir():
+        raise typer.BadParameter(f"{output} is no name for a file in an existing folder.", param_hint="--output")
+
+
+def _print_report(found: "CorpusReport") -> None:
+    """A table for people, with a row for each figure that there is."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("what", "number", "where first", box=None, header_style="bold")
+    table.columns[1].justify = "right"
+    numbers = {name: value for name, value in vars(found).items() if isinstance(value, int | float)}
+    for name, value in numbers.items():
+        text = f"{value:.4%}" if isinstance(value, float) else f"{value:,}"
+        table.add_row(name.removeprefix("num_").replace("_", " "), text, "")
+    for name, finding in vars(found.findings).items():
+        style = "yellow" if finding.count else None
+        table.add_row(name.replace("_", " "), f"{finding.count:,}", "\n".join(finding.places), style=style)
+    console = Console()
+    console.print(table)
+    for note in found.notes:
+        console.print(note, markup=False)
+
+
+@contextmanager
+def _progress(verb: str) -> "Iterator[Report | None]":
+    """A bar with the time left, if a person is watching."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(verb), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(verb, total=1.0)
+        yield lambda share: bar.update(task, completed=share)

@@ -1,0 +1,146 @@
+"""`elmokit pretrain` and `elmokit finetune`: train a model on text."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmokit.cli.training_bar import training_bar
+
+if TYPE_CHECKING:
+    from elmokit.training.pretrain import RunResult
+
+TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
+HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
+OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
+VocabOption = Annotated[Path | None, typer.Option("--vocab", help="A vocabulary file instead of counting one.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in OUTPUT.")]
+SetOption = Annotated[
+    list[str] | None, typer.Option("--set", help="Change a setting: --set optimizer.learning_rate=1e-3.")
+]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores: 2 gives each direction its own.")]
+DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
+TensorboardOption = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+
+
+def pretrain(
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A TOML file, or a preset: tiny, mini, small …")],
+    train: TrainOption,
+    output: OutputOption,
+    heldout: HeldoutOption = None,
+    vocab: VocabOption = None,
+    resume: ResumeOption = False,
+    init: Annotated[str | None, typer.Option(help="Start from the weights of this model.")] = None,
+    skip_tokens: Annotated[int, typer.Option(min=0, help="Predictions of the text to pass over first.")] = 0,
+    changes: SetOption = None,
+    threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
+    tensorboard: TensorboardOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Train a biLM from text; killed at any moment, it goes on with --resume.
+
+    \b
+    Examples:
+      elmokit pretrain tiny --train sentences.txt --heldout sentences.txt --output run
+      elmokit pretrain mini --train 'text/*.txt.xz' --heldout heldout.txt.xz --output run --resume
+      torchrun --nproc-per-node 2 -m elmokit pretrain mini --train 'text/*.txt.xz' --output run
+    """  # noqa: D301
+    changed = _parse_changes(changes)
+    from elmokit.training.config import PretrainConfig, read_run
+    from elmokit.training.pretrain import RunFiles
+    from elmokit.training.pretrain import pretrain as run
+
+    settings = read_run(PretrainConfig, config, changed)
+    files = RunFiles(
+        train,
+        heldout or [],
+        output,
+        vocab=vocab,
+        resume=resume,
+        init=init,
+        skip_tokens=skip_tokens,
+        threads=threads,
+        device=device,
+        tensorboard=tensorboard,
+    )
+    with training_bar(output) as bar:
+        done = run(settings, files, report=bar.report, reading=bar.reading)
+    _print(done, as_json=as_json)
+
+
+def finetune(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A path, a published name or a Hub id.")],
+    train: TrainOption,
+    output: OutputOption,
+    heldout: HeldoutOption = None,
+    config: Annotated[str, typer.Option(help="A TOML file or a preset.")] = "default",
+    extend_vocab: Annotated[
+        bool, typer.Option("--extend-vocab", help="Add the words of the text that the model does not know.")
+    ] = False,
+    freeze: Annotated[
+        list[str] | None, typer.Option(help="Parts to leave as they are: encoder, lstm, softmax.")
+    ] = None,
+    vocab: VocabOption = None,
+    resume: ResumeOption = False,
+    changes: SetOption = None,
+    threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
+    tensorboard: TensorboardOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Adapt a model to a domain's text; it stops when the held-out text gets worse, and keeps the best model.
+
+    \b
+    Examples:
+      elmokit finetune my-model --train sentences.txt --heldout sentences.txt --output tuned --set batch_size=4
+      elmokit finetune original --train 'notes/*.txt' --heldout heldout.txt --output tuned --extend-vocab
+    """  # noqa: D301
+    changed = _parse_changes(changes)
+    if freeze:
+        changed["freeze"] = json.dumps(freeze)
+    from elmokit.training.config import FinetuneConfig, read_run
+    from elmokit.training.finetune import finetune as run
+    from elmokit.training.pretrain import RunFiles
+
+    settings = read_run(FinetuneConfig, config, changed)
+    files = RunFiles(
+        train,
+        heldout or [],
+        output,
+        vocab=vocab,
+        resume=resume,
+        threads=threads,
+        device=device,
+        tensorboard=tensorboard,
+    )
+    with training_bar(output) as bar:
+        done = run(model, settings, files, extend_vocab=extend_vocab, report=bar.report, reading=bar.reading)
+    _print(done, as_json=as_json)
+
+
+def _parse_changes(changes: list[str] | None) -> dict[str, str]:
+    found = {}
+    for change in changes or []:
+        name, equals, value = change.partition("=")
+        if not equals:
+            raise typer.BadParameter(f"{change!r} is not NAME=VALUE.", param_hint="--set")
+        found[name.strip()] = value.strip()
+    return found
+
+
+def _print(done: "RunResult", *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(done.to_dict()))
+        return
+    lines = [f"wrote {done.model_path} after {done.steps:,} steps, {done.predictions:,} predictions a direction"]
+    for label, figures in (("before", done.before), ("held-out", done.heldout)):
+        for state, found in figures.items():
+            lines.append(
+                f"{label} perplexity ({state}): {found['average']:.2f} (forward {found['forward']['perplexity']:.2f}, "
+                f"backward {found['backward']['perplexity']:.2f}); {found['vocab_size']:,} words, "
+                f"{found['oov_rate']:.1%} unknown"
+            )
+    typer.echo("\n".join(lines))

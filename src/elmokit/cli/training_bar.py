@@ -1,0 +1,76 @@
+"""What a person sees of a training run."""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from elmokit.training.loop import Progress
+
+
+@dataclass(frozen=True)
+class Bar:
+    """The callbacks of a run; None where nobody is watching."""
+
+    report: "Callable[[Progress, Mapping[str, float]], None] | None" = None
+    reading: Callable[[float], None] | None = None
+
+
+@contextmanager
+def training_bar(output: Path) -> Iterator[Bar]:
+    """A bar with speed, time left, loss and held-out perplexity on a terminal; a line an evaluation elsewhere."""
+    try:
+        if not sys.stderr.isatty():
+            yield Bar(report=_print_evaluation)
+            return
+        with _rich_bar() as bar:
+            yield bar
+    except KeyboardInterrupt:
+        typer.echo(f"elmokit: stopped; go on with --resume and the same --output {output}", err=True)
+        raise
+
+
+def _print_evaluation(progress: "Progress", figures: Mapping[str, float]) -> None:
+    if "heldout_perplexity" in figures:
+        typer.echo(
+            f"step {progress.step:,}: held-out perplexity {figures['heldout_perplexity']:.2f} "
+            f"(forward {figures['heldout_forward']:.2f}, backward {figures['heldout_backward']:.2f})",
+            err=True,
+        )
+
+
+@contextmanager
+def _rich_bar() -> Iterator[Bar]:
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import Progress as Display
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+    with Display(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as display:
+        task = display.add_task("reading", total=1.0, figures="")
+        latest: dict[str, float] = {}
+
+        def reading(share: float) -> None:
+            display.update(task, completed=share)
+
+        def report(progress: "Progress", figures: Mapping[str, float]) -> None:
+            latest.update(figures)
+            parts = [f"step {progress.step:,}/{progress.max_steps:,}", f"{latest.get('per_second', 0):,.0f} tokens/s"]
+            if "loss" in latest:
+                parts.append(f"training loss {latest['loss']:.3f}")
+            if "heldout_perplexity" in latest:
+                parts.append(f"held-out perplexity {latest['heldout_perplexity']:.1f} (best {progress.best or 0:.1f})")
+            display.update(
+                task,
+                description="training",
+                total=progress.max_steps,
+                completed=progress.step,
+                figures=", ".join(parts),
+            )
+
+        yield Bar(report, reading)

@@ -1,0 +1,118 @@
+"""Adapt a model to a domain: go on training it on other text, with its vocabulary kept, extended or newly counted."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+
+from elmokit.errors import ConfigError
+from elmokit.formats import load
+from elmokit.model.bilm import BiLM
+from elmokit.model.char_encoder import TokenEncoder
+from elmokit.text.characters import Indexer
+from elmokit.text.vocabulary import Vocabulary
+from elmokit.training.config import FinetuneConfig
+from elmokit.training.corpus_blocks import Progress as Share
+from elmokit.training.loop import Report
+from elmokit.training.pretrain import Run, RunFiles, RunResult, evaluate_both
+
+
+def finetune(
+    model: str,
+    config: FinetuneConfig,
+    files: RunFiles,
+    *,
+    extend_vocab: bool = False,
+    report: Report | None = None,
+    reading: Share | None = None,
+) -> RunResult:
+    """Train a model further on the text of a domain, and stop when the held-out text gets worse.
+
+    The result is the best model seen, which is the one that was given if nothing better came.
+
+    Args:
+        model: anything that `elmokit.load` reads. One without a softmax gets a new one over the words of the text.
+        config: the settings.
+        files: what to read and where to write.
+        extend_vocab: add the words of the text that the model's vocabulary lacks.
+        report: is told of every log entry.
+        reading: is told how much of the corpus has been read before training begins.
+    """
+    bilm = load(model)
+    run = Run(config, files, reading)
+    if not bilm.config.softmax:
+        vocabulary = bilm.vocabulary if bilm.config.input.kind == "tokens" else run.vocabulary()
+        assert vocabulary is not None
+        bilm = add_softmax(bilm, vocabulary, seed=config.seed)
+        run.note = f"new softmax over {len(vocabulary):,} words; "
+    if extend_vocab:
+        before = len(bilm.vocabulary or ())
+        bilm = extend_vocabulary(bilm, run.vocabulary().tokens)
+        run.note += f"vocabulary extended by {len(bilm.vocabulary or ()) - before:,} words; "
+    run.note += f"weights from {model}"
+    if config.loss.kind == "adaptive" and not bilm.config.softmax_cutoffs:
+        raise ConfigError("loss.kind 'adaptive' needs a model with an adaptive softmax: take 'full' or 'sampled'.")
+    first = evaluate_both(bilm, run.heldout) if run.heldout and run.processes.is_first else {}
+    _freeze(bilm, config.freeze)
+    return run.train(bilm, report, before=first)
+
+
+def _freeze(bilm: BiLM, parts: Sequence[str]) -> None:
+    modules = {
+        "encoder": (bilm.encoder,),
+        "lstm": (bilm.forward_lstm, bilm.backward_lstm),
+        "softmax": (bilm.softmax,),
+    }
+    for part in parts:
+        for module in modules[part]:
+            if module is not None:
+                module.requires_grad_(False)
+    if not any(parameter.requires_grad for parameter in bilm.parameters()):
+        raise ConfigError("freeze names every part, so nothing is left to train: leave one out.")
+
+
+def add_softmax(bilm: BiLM, vocabulary: Vocabulary, *, seed: int = 0) -> BiLM:
+    """The same model with a new, untrained softmax over a vocabulary."""
+    config = bilm.config.model_copy(update={"softmax": True, "vocab_size": len(vocabulary)})
+    return _rebuild(bilm, BiLM(config, vocabulary=vocabulary, indexer=_own_indexer(bilm), seed=seed))
+
+
+def extend_vocabulary(bilm: BiLM, words: Sequence[str]) -> BiLM:
+    """The same model knowing more words, which share what it expected of `<UNK>` evenly at first.
+
+    Known words keep their rows; new ones stand behind them, in the order given, with the row of `<UNK>` and a bias that
+    is lower by the logarithm of their number, so the model's predictions for known words do not change.
+    """
+    vocabulary = bilm.vocabulary
+    if bilm.softmax is None or vocabulary is None:
+        raise ConfigError("this model has no softmax whose vocabulary could be extended: add one first.")
+    if bilm.softmax.clusters:
+        raise ConfigError("an adaptive softmax cannot be extended: its clusters are cut by frequency.")
+    new = [word for word in dict.fromkeys(words) if word not in vocabulary]
+    if not new:
+        return bilm
+    extended = Vocabulary([*vocabulary.tokens, *new])
+    config = bilm.config.model_copy(update={"vocab_size": len(extended)})
+    larger = _rebuild(bilm, BiLM(config, vocabulary=extended, indexer=_own_indexer(bilm)))
+    assert larger.softmax is not None
+    known, unknown = len(vocabulary), vocabulary.unknown_id
+    with torch.no_grad():
+        for matrix in (larger.softmax.weight, larger.token_table):
+            if matrix is not None:
+                matrix[known:] = matrix[unknown]
+        larger.softmax.bias[unknown] -= math.log(len(new) + 1)
+        larger.softmax.bias[known:] = larger.softmax.bias[unknown]
+    return larger
+
+
+def _own_indexer(bilm: BiLM) -> Indexer | None:
+    """The indexer, unless it is made from the vocabulary and so must be made anew."""
+    return None if isinstance(bilm.encoder, TokenEncoder) else bilm.indexer
+
+
+def _rebuild(old: BiLM, new: BiLM) -> BiLM:
+    """Copy weights into a model that has the same tensors, or longer ones."""
+    with torch.no_grad():
+        for name, tensor in old.state_dict().items():
+            new.state_dict()[name][: len(tensor)] = tensor
+    return new.eval()

@@ -1,0 +1,55 @@
+"""The words that both directions of a biLM expect at a place in a sentence."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+
+from elmokit.errors import ConfigError, InputError
+from elmokit.model.bilm import BiLM
+from elmokit.text.vocabulary import SPECIALS
+
+
+class Substitute(NamedTuple):
+    """A word and what speaks for it."""
+
+    word: str
+    score: float
+    """log p forward + log p backward: high if both directions expect the word."""
+    forward: float
+    backward: float
+
+
+def find_substitutes(bilm: BiLM, tokens: Sequence[str], position: int, *, number: int = 10) -> list[Substitute]:
+    """The words most expected in place of a token, which itself is not looked at.
+
+    Args:
+        bilm: a model with a softmax.
+        tokens: the sentence.
+        position: the token's place, from 0; negative ones count from the end.
+        number: words to give, best first.
+    """
+    if bilm.vocabulary is None or bilm.softmax is None:
+        raise ConfigError(
+            "this model has no softmax, so it cannot name words (published models lack theirs): "
+            "train one with elmokit finetune."
+        )
+    if not -len(tokens) <= position < len(tokens):
+        raise InputError(
+            f"position {position} is outside the sentence of {len(tokens)} tokens ({' '.join(tokens)[:80]}): "
+            f"give one from 0 to {len(tokens) - 1}."
+        )
+    place = position % len(tokens)
+    width = bilm.config.lstm.output_dim
+    with torch.inference_mode():
+        layers = bilm(bilm.to_char_ids([tokens]), keep_boundaries=True).layers  # (L, 1, T + 2, 2P)
+        top = layers[-1, 0]  # (T + 2, 2P), the token itself stands at place + 1
+        forward = bilm.logits(top[place, :width]).log_softmax(-1)  # (V,)
+        backward = bilm.logits(top[place + 2, width:]).log_softmax(-1)  # (V,)
+        scores = forward + backward  # (V,)
+        scores[: len(SPECIALS)] = -torch.inf
+        best = scores.topk(min(number, len(scores) - len(SPECIALS)))
+    return [
+        Substitute(bilm.vocabulary.tokens[word], score, float(forward[word]), float(backward[word]))
+        for score, word in zip(best.values.tolist(), best.indices.tolist(), strict=True)
+    ]
