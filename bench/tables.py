@@ -1,4 +1,4 @@
-"""Write the tables of docs/performance.md from results/*.json: no figure there is typed by hand.
+"""Write the tables of the documents from results/*.json: no figure there is typed by hand.
 
 python bench/tables.py            rewrite the tables
 python bench/tables.py --check    exit 1 if they are not what the results say
@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs/performance.md"
 NAMES = {"pure": "portable steps", "native": "fused cell", "int8": "int8"}
 
 
 def read(name: str) -> dict:
     return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def read_all(prefix: str) -> list[dict]:
+    return [read(path.stem) for path in sorted((ROOT / "results").glob(f"{prefix}*.json"))]
 
 
 def source(*results: dict) -> list[str]:
@@ -102,21 +105,99 @@ def memory() -> list[str]:
     return lines + source(result, wide)
 
 
-def main() -> None:
-    page = PAGE.read_text(encoding="utf-8")
-    for name, make in (
-        ("throughput", throughput),
-        ("int8", int8),
-        ("latency", latency),
-        ("linear", linear),
-        ("memory", memory),
+def training() -> list[str]:
+    lines = [
+        "| one step of 128 × 20 tokens, both directions | negatives | × straightforward | tokens/s |",
+        "|---|---|---|---|",
+    ]
+    results = [read(name) for name in ("train-small", "train-mini", "train-mini-8192")]
+    for name, result in zip(
+        ("small (1024/128, 2048 filters)", *2 * ("mini (512/128, 496 filters)",)), results, strict=True
     ):
-        block = "\n".join([f"<!-- {name} -->", *make(), f"<!-- end of {name} -->"])
-        page, found = re.subn(f"<!-- {name} -->.*?<!-- end of {name} -->", lambda _, b=block: b, page, flags=re.DOTALL)
-        assert found == 1, name
-    if "--check" in sys.argv:
-        sys.exit(page != PAGE.read_text(encoding="utf-8"))
-    PAGE.write_text(page, encoding="utf-8")
+        speed = result["tokens_per_second"]
+        lines.append(f"| {name} | {result['negatives']} | {result['ratio']} × | {speed['elmokit']:,} |")
+    first = results[0]
+    worst = max(result["largest_relative_difference_of_losses"] for result in results)
+    lines += [
+        "",
+        f"Medians of interleaved rounds on {first['threads']} cores; losses of both agree within {worst:.0e}. A window "
+        f"of this prose has {first['distinct_tokens_a_window']} distinct tokens.",
+    ]
+    return lines + source(*results)
+
+
+def processes() -> list[str]:
+    result = read("train-processes")
+    return [
+        f"Two processes on two cores do a step of the same global batch **{result['ratio']} ×** as fast as one process "
+        "on one core.",
+        *source(result),
+    ]
+
+
+def training_memory() -> list[str]:
+    result = read("train-memory")
+    return [
+        f"Streaming a list of shards of {result['corpus_gigabytes']} GB (the shards of a corpus repeated), the process "
+        f"stands {result['above_model_megabytes']} MB above its model; between a tenth and the whole of the measured "
+        f"{result['read_gigabytes']} GB it grew by {result['growth_megabytes']} MB.",
+        *source(result),
+    ]
+
+
+def language_models() -> list[str]:
+    lines = [
+        "| | state carried: forward | backward | average | state reset: average | vocabulary | unknown | hours |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    results = read_all("lm-")
+    for result in results:
+        for split in ("valid", "test"):
+            carry, reset = result[split]["carry"], result[split]["reset"]
+            lines.append(
+                f"| {result['name']}, {split} | {carry['forward']['perplexity']:.1f} | "
+                f"{carry['backward']['perplexity']:.1f} | {carry['average']:.1f} | {reset['average']:.1f} | "
+                f"{carry['vocab_size']:,} | {carry['oov_rate']:.1%} | {result['hours']} |"
+            )
+    return lines + source(*results)
+
+
+def finetuning() -> list[str]:
+    lines = ["| fine-tuned on | before | after | known words: before | after |", "|---|---|---|---|---|"]
+    results = [
+        json.loads(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "results").glob("finetune-*.json"))
+    ]
+    for result in results:
+        before, after = result["before"]["reset"], result["after"]["reset"]
+        lines.append(
+            f"| {result['name']} | {before['average']:.1f} | {after['average']:.1f} | {before['average_known']:.1f} | "
+            f"{after['average_known']:.1f} |"
+        )
+    return lines + source(*results)
+
+
+PAGES = {
+    "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
+    "docs/pretraining.md": (language_models, finetuning),
+}
+
+
+def main() -> None:
+    outdated = False
+    for name, makers in PAGES.items():
+        path = ROOT / name
+        page = before = path.read_text(encoding="utf-8")
+        for make in makers:
+            title = make.__name__.replace("_", "-")
+            block = "\n".join([f"<!-- {title} -->", *make(), f"<!-- end of {title} -->"])
+            page, found = re.subn(
+                f"<!-- {title} -->.*?<!-- end of {title} -->", lambda _, b=block: b, page, flags=re.DOTALL
+            )
+            assert found == 1, title
+        outdated |= page != before
+        if "--check" not in sys.argv:
+            path.write_text(page, encoding="utf-8")
+    sys.exit(outdated and "--check" in sys.argv)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ def perplexity(
     from elmokit.training.perplexity import read_text
     from elmokit.training.pretrain import evaluate_both
 
-    found = evaluate_both(load(model), read_text(find_files(files), input=input_))
+    sentences = read_text(find_files(files), input=input_)
+    found = evaluate_both(load(model), sentences)
     if as_json:
         typer.echo(json.dumps(found))
         return

@@ -62,6 +62,10 @@ def write(bilm: BiLM, directory: Path, *, weights: str = "weights.hdf5") -> None
             "this model reads a table of characters (ELMoForManyLangs), which the bilm format cannot hold: "
             "save it as native."
         )
+    if bilm.config.softmax_cutoffs:
+        raise FormatError(
+            "this model has an adaptive softmax, which the bilm and nlpl formats cannot hold: save it as native."
+        )
     _warn_of_readers(bilm.config)
     state = bilm.state_dict()
     image = io.BytesIO()  # HDF5 crashes the process when the disk is full; Python raises OSError

@@ -13,6 +13,7 @@ from elmokit.errors import ConfigError
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
 _LARGEST_VOCABULARY = 2**24
 
@@ -43,12 +44,12 @@ class OptimizerConfig(Config):
 
     kind: Literal["adagrad", "adamw"] = "adagrad"
     learning_rate: Rate = 0.2
-    initial_accumulator: Annotated[float, Field(ge=0)] = 1.0
+    initial_accumulator: Weight = 1.0
     """Adagrad's sum of squares at the start."""
     betas: tuple[Share, Share] = (0.9, 0.999)
-    eps: Annotated[float, Field(ge=0)] = 1e-8
-    weight_decay: Annotated[float, Field(ge=0)] = 0.0
-    """AdamW's, on matrices of the encoder and the LSTMs."""
+    eps: Rate = 1e-8
+    weight_decay: Weight = 0.0
+    """AdamW's, on matrices of the encoder and the LSTMs, but not on embedding tables."""
     clip_norm: Rate | None = 10.0
     """Bound of the global norm of the gradient; the loss is summed over the steps of a window, as in bilm-tf."""
     schedule: Literal["constant", "cosine", "linear"] = "constant"
@@ -103,7 +104,7 @@ class PretrainConfig(RunConfig):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         try:
-            config = self.build_model(_LARGEST_VOCABULARY)
+            config = self._validate_model(_LARGEST_VOCABULARY)
         except ValidationError as error:
             raise ValueError(f"model: {describe_faults(error)}") from None
         if (self.loss.kind == "adaptive") != bool(config.softmax_cutoffs):
@@ -116,6 +117,12 @@ class PretrainConfig(RunConfig):
 
     def build_model(self, vocab_size: int) -> ElmoConfig:
         """The model's settings for a vocabulary."""
+        try:
+            return self._validate_model(vocab_size)
+        except ValidationError as error:
+            raise ConfigError(f"[model] does not fit a vocabulary of {vocab_size}: {describe_faults(error)}.") from None
+
+    def _validate_model(self, vocab_size: int) -> ElmoConfig:
         return ElmoConfig.model_validate({**self.model, "vocab_size": vocab_size, "softmax": True})
 
 

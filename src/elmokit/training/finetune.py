@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 import torch
+from torch import nn
 
 from elmokit.errors import ConfigError
 from elmokit.formats import load
@@ -50,29 +51,41 @@ def finetune(
         bilm = extend_vocabulary(bilm, run.vocabulary().tokens)
         run.note += f"vocabulary extended by {len(bilm.vocabulary or ()) - before:,} words; "
     run.note += f"weights from {model}"
-    if config.loss.kind == "adaptive" and not bilm.config.softmax_cutoffs:
-        raise ConfigError("loss.kind 'adaptive' needs a model with an adaptive softmax: take 'full' or 'sampled'.")
-    first = evaluate_both(bilm, run.heldout) if run.heldout and run.processes.is_first else {}
+    _check_loss(bilm, config.loss.kind)
     _freeze(bilm, config.freeze)
+    first = evaluate_both(bilm, run.heldout) if run.heldout and run.processes.is_first else {}
     return run.train(bilm, report, before=first)
 
 
+def _check_loss(bilm: BiLM, kind: str) -> None:
+    """Refuse a loss that would train another softmax than the model's own."""
+    if bilm.config.softmax_cutoffs and kind != "adaptive":
+        raise ConfigError(f"this model has an adaptive softmax, which loss.kind {kind!r} cannot train: set 'adaptive'.")
+    if not bilm.config.softmax_cutoffs and kind == "adaptive":
+        raise ConfigError("loss.kind 'adaptive' needs a model with an adaptive softmax: set 'full' or 'sampled'.")
+
+
 def _freeze(bilm: BiLM, parts: Sequence[str]) -> None:
-    modules = {
+    """Take parts out of training; the table that a tied softmax shares with the encoder belongs to both."""
+    modules: dict[str, tuple[nn.Module | None, ...]] = {
         "encoder": (bilm.encoder,),
         "lstm": (bilm.forward_lstm, bilm.backward_lstm),
-        "softmax": (bilm.softmax,),
+        "softmax": (bilm.softmax, bilm.encoder if bilm.config.tied_softmax else None),
     }
     for part in parts:
         for module in modules[part]:
             if module is not None:
                 module.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in bilm.parameters()):
-        raise ConfigError("freeze names every part, so nothing is left to train: leave one out.")
+        raise ConfigError(f"freeze ({', '.join(parts)}) leaves nothing to train: leave a part out.")
 
 
 def add_softmax(bilm: BiLM, vocabulary: Vocabulary, *, seed: int = 0) -> BiLM:
-    """The same model with a new, untrained softmax over a vocabulary."""
+    """The same model with a new, untrained softmax over a vocabulary; that of a token embedding must be its own."""
+    if bilm.softmax is not None:
+        raise ConfigError("this model has a softmax already: extend its vocabulary instead.")
+    if bilm.config.input.kind == "tokens" and vocabulary != bilm.vocabulary:
+        raise ConfigError("a model over words predicts the words that it reads: give its own vocabulary.")
     config = bilm.config.model_copy(update={"softmax": True, "vocab_size": len(vocabulary)})
     return _rebuild(bilm, BiLM(config, vocabulary=vocabulary, indexer=_own_indexer(bilm), seed=seed))
 
@@ -80,8 +93,8 @@ def add_softmax(bilm: BiLM, vocabulary: Vocabulary, *, seed: int = 0) -> BiLM:
 def extend_vocabulary(bilm: BiLM, words: Sequence[str]) -> BiLM:
     """The same model knowing more words, which share what it expected of `<UNK>` evenly at first.
 
-    Known words keep their rows; new ones stand behind them, in the order given, with the row of `<UNK>` and a bias that
-    is lower by the logarithm of their number, so the model's predictions for known words do not change.
+    Known words keep their rows; new ones stand behind them, in the order given, with the row of `<UNK>`. They and
+    `<UNK>` have its bias less the logarithm of their number, so the predictions of all other words do not change.
     """
     vocabulary = bilm.vocabulary
     if bilm.softmax is None or vocabulary is None:
@@ -112,7 +125,7 @@ def _own_indexer(bilm: BiLM) -> Indexer | None:
 
 def _rebuild(old: BiLM, new: BiLM) -> BiLM:
     """Copy weights into a model that has the same tensors, or longer ones."""
-    with torch.no_grad():
-        for name, tensor in old.state_dict().items():
-            new.state_dict()[name][: len(tensor)] = tensor
+    tensors = new.state_dict()
+    for name, tensor in old.state_dict().items():
+        tensors[name][: len(tensor)] = tensor
     return new.eval()

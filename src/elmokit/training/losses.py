@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from elmokit.errors import ConfigError
 from elmokit.model.softmax import Softmax
@@ -60,25 +61,30 @@ class _FullLoss(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, h: Tensor, weight: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
         total = h.new_zeros(())
-        wanted = any(ctx.needs_input_grad)
-        dh, dweight, dbias = torch.empty_like(h), torch.zeros_like(weight), torch.zeros_like(bias)
+        wants_h, wants_weight, wants_bias, _ = ctx.needs_input_grad
+        dh = torch.empty_like(h) if wants_h else None
+        dweight = torch.zeros_like(weight) if wants_weight else None
+        dbias = torch.zeros_like(bias) if wants_bias else None
         for rows in _chunks(len(h), len(weight)):
             logits = torch.addmm(bias, h[rows], weight.T)  # (n, V)
             own = targets[rows, None]  # (n, 1)
             normalizer = logits.logsumexp(1, keepdim=True)  # (n, 1)
             total += (normalizer - logits.gather(1, own)).sum()
-            if wanted:
-                p = logits.sub_(normalizer).exp_()  # (n, V)
-                p.scatter_add_(1, own, p.new_full((len(p), 1), -1.0))
+            p = logits.sub_(normalizer).exp_()  # (n, V)
+            p.scatter_add_(1, own, p.new_full((len(p), 1), -1.0))
+            if dh is not None:
                 dh[rows] = p @ weight
+            if dweight is not None:
                 dweight.addmm_(p.T, h[rows])
+            if dbias is not None:
                 dbias += p.sum(0)
         ctx.save_for_backward(dh, dweight, dbias)
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(tensor * scale for tensor in ctx.saved_tensors), None)
+        return (*(None if tensor is None else tensor * scale for tensor in ctx.saved_tensors), None)
 
 
 class Candidates(NamedTuple):
@@ -104,8 +110,8 @@ class LogUniformSampler:
     def __init__(self, vocab_size: int, num_samples: int) -> None:
         if not 0 < num_samples <= vocab_size:
             raise ConfigError(
-                f"num_negatives ({num_samples}) must be between 1 and the {vocab_size} words of the vocabulary: "
-                "lower it, or take the full softmax."
+                f"loss.num_negatives ({num_samples}) must be between 1 and the {vocab_size} words of the vocabulary: "
+                "lower it, or set loss.kind to full."
             )
         self.vocab_size = vocab_size
         self.num_samples = num_samples
@@ -181,6 +187,7 @@ class _SampledLoss(torch.autograd.Function):
         return total
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
         return (*(tensor * scale for tensor in ctx.saved_tensors), None, None, None)
 

@@ -42,7 +42,7 @@ class Optimizer:
     def update(self, step: int, scale: float = 1.0) -> float:
         """Make step number `step` (from 0) with all gradients times `scale`; give the norm before the clip.
 
-        A norm that is not finite changes nothing.
+        A norm that is not finite changes nothing, and the gradients stay for whoever wants to look at them.
         """
         gradients = []
         for parameter in self.parameters:
@@ -94,16 +94,22 @@ def _build(
         found += [torch.optim.Adagrad([parameter for _, parameter in dense], **settings)] if dense else []
         found += [torch.optim.Adagrad(sparse, **settings)] if sparse else []
         return found
-    decayed = [parameter for name, parameter in dense if parameter.dim() > 1 and "table" not in name]
-    kept = {id(parameter) for parameter in decayed}
     groups = [
-        {"params": decayed, "weight_decay": config.weight_decay},
-        {"params": [parameter for _, parameter in dense if id(parameter) not in kept], "weight_decay": 0.0},
+        {
+            "params": [parameter for name, parameter in dense if _is_decayed(name, parameter) == decayed],
+            "weight_decay": config.weight_decay if decayed else 0.0,
+        }
+        for decayed in (True, False)
     ]
     groups = [group for group in groups if group["params"]]
     found += [torch.optim.AdamW(groups, lr=rate, betas=config.betas, eps=config.eps, fused=True)] if groups else []
     found += [SparseAdam(sparse, lr=rate, betas=config.betas, eps=config.eps)] if sparse else []
     return found
+
+
+def _is_decayed(name: str, parameter: nn.Parameter) -> bool:
+    """Say so of matrices whose rows all take part in every step: neither tables nor the softmax."""
+    return parameter.dim() > 1 and "table" not in name and not name.startswith("softmax.")
 
 
 def rate_factor(config: OptimizerConfig, step: int, num_steps: int) -> float:

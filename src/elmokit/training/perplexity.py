@@ -95,15 +95,15 @@ def measure_perplexity(
         num_rows: stretches of the text that are read side by side.
     """
     if not sentences:
-        raise InputError("the held-out text has no sentence: give a file with text.")
-    assert bilm.vocabulary is not None
-    totals, counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)
+        raise InputError("the text has no sentence: give a file with text.")
     scorer = _Scorer(bilm)
+    vocabulary = scorer.vocabulary
+    totals, counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)
     for targets, log_probs in (
         scorer.in_order(sentences, min(num_rows, len(sentences))) if carry else scorer.one_by_one(sentences)
     ):
         real = targets != NOTHING  # (2, R, T)
-        for kind, chosen in enumerate((real, real & (targets != bilm.vocabulary.unknown_id))):
+        for kind, chosen in enumerate((real, real & (targets != vocabulary.unknown_id))):
             totals[:, kind] -= np.where(chosen, log_probs, 0).sum((1, 2), dtype=np.float64)
             counts[:, kind] += chosen.sum((1, 2))
     means = totals / np.maximum(counts, 1)  # (2, 2)
@@ -118,7 +118,7 @@ def measure_perplexity(
         _exp(means[:, 1].mean()),
         len(sentences),
         num_predictions,
-        len(bilm.vocabulary),
+        len(vocabulary),
         float(counts[0, 0] - counts[0, 1]) / max(1, num_predictions - len(sentences)),
         "carry" if carry else "reset",
     )

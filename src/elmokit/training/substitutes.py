@@ -34,11 +34,15 @@ def find_substitutes(bilm: BiLM, tokens: Sequence[str], position: int, *, number
             "this model has no softmax, so it cannot name words (published models lack theirs): "
             "train one with elmokit finetune."
         )
+    if not tokens:
+        raise InputError("the sentence has no token, so there is no place in it: give one with tokens.")
     if not -len(tokens) <= position < len(tokens):
         raise InputError(
             f"position {position} is outside the sentence of {len(tokens)} tokens ({' '.join(tokens)[:80]}): "
             f"give one from 0 to {len(tokens) - 1}."
         )
+    if number < 1:
+        raise InputError(f"{number} words cannot be given: ask for at least 1.")
     place = position % len(tokens)
     width = bilm.config.lstm.output_dim
     with torch.inference_mode():

@@ -27,7 +27,7 @@ NOTHING = -1
 class Window:
     """The next T predictions of every row; where two stand together, forward is first."""
 
-    char_ids: Ids  # (K, C) distinct tokens of this process's rows
+    char_ids: Ids  # (K, C) <S>, </S> and the distinct tokens of this process's rows
     inputs: NDArray[np.int64]  # (2, own rows, T) which of them each place reads
     targets: NDArray[np.int64]  # (2, R, T) ids of all rows, NOTHING behind the end of the data
     starts: NDArray[np.bool_]  # (own rows, T) where a sentence begins
@@ -125,7 +125,7 @@ def read_in_order(
     """Windows for evaluation: each row reads its own stretch of consecutive sentences, given as tokens between spaces.
 
     The stretches are equally long as far as whole sentences allow, so every row runs through its text in order, and
-    every prediction is made once.
+    every prediction is made once. Rows for which nothing is left stay empty.
     """
     lengths = np.array([sentence.count(" ") + 2 for sentence in sentences])
     ends = np.searchsorted(lengths.cumsum(), lengths.sum() * (np.arange(num_rows) + 1) / num_rows, side="left") + 1
@@ -143,7 +143,7 @@ def read_in_order(
 
 
 def sentences_as_rows(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, indexer: Indexer) -> Window:
-    """One window in which every sentence is a row of its own, as long as the longest needs."""
+    """One window in which every sentence, of at least one, is a row of its own, as long as the longest needs."""
     num_steps = max(len(sentence) for sentence in sentences) + 1
     builder = _Builder(vocabulary, indexer, num_steps, range(len(sentences)))
     return builder.build([_Row(list(sentence)) for sentence in sentences], [iter(())] * len(sentences))
@@ -164,7 +164,7 @@ class _Builder:
         targets = np.full(shape, NOTHING, dtype=np.int64)  # (2, R, T)
         inputs = np.zeros((2, len(self.rows), self.num_steps), dtype=np.int64)  # (2, own rows, T)
         starts = np.zeros(inputs.shape[1:], dtype=bool)  # (own rows, T)
-        types = {BEGIN: 0, END: 1}
+        types: dict[str, int] = {}  # behind <S> and </S>, which a word of the text may be spelled like
         for number, (row, source) in enumerate(zip(rows, sources, strict=True)):
             filled = 0
             while filled < self.num_steps:
@@ -176,18 +176,19 @@ class _Builder:
                 tokens, begin = row.tokens, row.done
                 end = min(begin + self.num_steps - filled, len(tokens) + 1)
                 place = slice(filled, filled + end - begin)
-                for side, (sequence, opening, closing) in enumerate(((tokens, BEGIN, END), (tokens[::-1], END, BEGIN))):
+                for side, (sequence, closing) in enumerate(((tokens, END), (tokens[::-1], BEGIN))):
                     targets[side, number, place] = self.vocabulary.to_ids([*sequence, closing][begin:end])
                     if number in self.rows:
-                        own = [types.setdefault(token, len(types)) for token in [opening, *sequence][begin:end]]
-                        inputs[side, number - self.rows.start, place] = own
+                        read = sequence[max(0, begin - 1) : end - 1]
+                        own = [types.setdefault(token, len(types) + 2) for token in read]
+                        inputs[side, number - self.rows.start, place] = own if begin else [side, *own]
                 if number in self.rows and begin == 0:
                     starts[number - self.rows.start, filled] = True
                 filled += end - begin
                 row.tokens, row.done = (None, 0) if end == len(tokens) + 1 else (tokens, end)
         if not (targets[0] != NOTHING).any():
             raise StopIteration
-        return Window(self._char_ids(list(types)[2:]), inputs, targets, starts, self.rows)
+        return Window(self._char_ids(list(types)), inputs, targets, starts, self.rows)
 
     def _char_ids(self, words: list[str]) -> Ids:
         return np.concatenate(
