@@ -134,7 +134,7 @@ class Straightforward:
         torch.nn.utils.clip_grad_norm_(self.p.values(), 10.0)
         self.optimizer.step()
         self.optimizer.zero_grad()
-        return float(total)
+        return float(total.detach())
 
 
 def build(size: str, negatives: int | None) -> tuple[BiLM, PretrainConfig]:
@@ -224,6 +224,7 @@ def one_process(core: str, steps: int, processes: int, folder: str) -> None:
 
     def step(number: int = 0) -> None:
         run(next(windows), number)
+        group.add_up_gradients(optimizer.parameters)
         optimizer.update(number)
 
     step()

@@ -107,7 +107,8 @@ class LanguageModelStep:
         self.seed = seed
         self.state = bilm.zero_state(len(self.rows))
         self.loss_scale = _FIRST_LOSS_SCALE if precision == "float16" else 1.0
-        self._device = next(bilm.parameters()).device
+        like = next(bilm.parameters())
+        self._device, self._dtype = like.device, like.dtype
         self._precision = precision
         if precision == "float16" and self._device.type == "cpu":
             raise ConfigError("precision 'float16' needs a GPU: take bfloat16 or float32 on the CPU.")
@@ -131,11 +132,14 @@ class LanguageModelStep:
         return dense, sparse
 
     def __call__(self, window: Window, number: int) -> StepResult:
-        """Gradients of window `number`'s loss, the mean of both directions summed over the steps of a row."""
+        """Gradients of window `number`'s loss, the mean of both directions summed over the steps of a row.
+
+        Each process has the share of its own rows; they are added up once all windows of a step are done.
+        """
         encoder, device = self.bilm.encoder, self._device
         with self._autocast():
             order, vectors = encoder.encode_by_length(torch.from_numpy(window.char_ids).to(device))  # (K,), (K, P)
-        types, places = vectors.detach().float(), order.argsort()  # (K, P), (K,)
+        types, places = vectors.detach().to(self._dtype), order.argsort()  # (K, P), (K,)
         num_predictions = window.num_predictions
         scale = self.loss_scale * self.num_steps / (2 * num_predictions)
         sides = self._both(
@@ -150,7 +154,6 @@ class LanguageModelStep:
         losses = torch.stack([forward.loss, backward.loss])  # (2,)
         self.processes.add_up([losses])
         ahead, back = (losses / num_predictions).tolist()
-        self.processes.add_up_gradients(parameter for parameter in self.bilm.parameters())
         return StepResult(
             (ahead + back) / 2, {"forward": ahead, "backward": back}, num_predictions, scale=1 / self.loss_scale
         )
@@ -171,7 +174,9 @@ class LanguageModelStep:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Take this process's rows of a state."""
         own = slice(self.rows.start, self.rows.stop)
-        parts = {name: value[:, own].clone() for name, value in state.items() if name != "loss_scale"}
+        parts = {
+            name: value[:, own].to(self._device, copy=True) for name, value in state.items() if name != "loss_scale"
+        }
         self.state = BiLMState(
             LstmState(parts["forward_h"], parts["forward_c"]), LstmState(parts["backward_h"], parts["backward_c"])
         )
@@ -209,7 +214,8 @@ class LanguageModelStep:
             outputs, state = lstm(
                 x, [len(self.rows)] * self.num_steps, self.state[side], dropout=drop, engine=self._engine
             )
-        top = outputs[-1].float() if drop is None else drop(outputs[-1].float())  # (N, P)
+        top = outputs[-1].to(self._dtype)  # (N, P)
+        top = top if drop is None else drop(top)  # (N, P)
         loss, leaves, deposit = self._loss(top, side, window, number)
         own = [parameter for parameter in lstm.parameters() if parameter.requires_grad]
         wanted = [*([x] if wants_types else []), *own, *leaves]
