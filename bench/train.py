@@ -4,6 +4,7 @@
     python bench/train.py --size mini                        512/128, 496 filters, 2048 negatives
     python bench/train.py --size mini --negatives 8192
     python bench/train.py --processes                        two processes on two cores against one on one
+    python bench/train.py --original                         time, memory and bytes of an original-size step
 
 A step is 128 rows × 20 tokens in both directions: token vectors, LSTMs, sampled softmax, optimiser. The straightforward
 one is autograd over what the equations say: the character convolution for every token, a cell with a product a gate,
@@ -40,6 +41,7 @@ sys.path.insert(0, str(ROOT))
 from bench.machine import gemm_rate, interleave, provenance  # noqa: E402
 
 VOCAB_SIZE = 50_000
+ORIGINAL_VOCAB_SIZE = 793_471
 
 
 class Repeated:
@@ -137,7 +139,7 @@ class Straightforward:
         return float(total.detach())
 
 
-def build(size: str, negatives: int | None) -> tuple[BiLM, PretrainConfig]:
+def build(size: str, negatives: int | None, vocab_size: int = VOCAB_SIZE) -> tuple[BiLM, PretrainConfig]:
     changes = {"optimizer.kind": "adagrad", "optimizer.learning_rate": "0.2", "optimizer.schedule": "constant"}
     changes |= {"dropout": "0.0", "optimizer.clip_norm": "10.0", "optimizer.warmup_steps": "0"}
     if negatives is not None:
@@ -145,9 +147,9 @@ def build(size: str, negatives: int | None) -> tuple[BiLM, PretrainConfig]:
     config = read_run(PretrainConfig, size, changes)
     words = Repeated()
     seen = list(dict.fromkeys(token for sentence in words.sentences for token in sentence))
-    filler = (f"word{number}" for number in range(VOCAB_SIZE))
-    vocabulary = Vocabulary([*"<S> </S> <UNK>".split(), *seen, *filler][:VOCAB_SIZE])
-    return BiLM(config.build_model(VOCAB_SIZE), vocabulary=vocabulary, seed=1), config
+    filler = (f"word{number}" for number in range(vocab_size))
+    vocabulary = Vocabulary([*"<S> </S> <UNK>".split(), *seen, *filler][:vocab_size])
+    return BiLM(config.build_model(vocab_size), vocabulary=vocabulary, seed=1), config
 
 
 class Ours:
@@ -252,11 +254,41 @@ def compare_processes(rounds: int, steps: int = 8) -> dict[str, object]:
     return {"rounds": rounds, "steps": steps, "seconds_a_step": {"one": one, "two": two}, "ratio": round(one / two, 2)}
 
 
+def measure_original(rounds: int) -> dict[str, object]:
+    """One process, the published size and vocabulary, the paper's settings."""
+    bilm, config = build("original", None, ORIGINAL_VOCAB_SIZE)
+    windows = WindowStream(
+        Repeated(), bilm.vocabulary, bilm.indexer, num_rows=config.batch_size, num_steps=config.unroll_steps
+    )
+    ours = Ours(bilm, config)
+    exchanged: list[int] = []
+
+    def step(number: int = 0) -> None:
+        ours.run(next(windows), number)
+        gradients = [parameter.grad for parameter in ours.optimizer.parameters if parameter.grad is not None]
+        exchanged.append(sum((g._values() if g.is_sparse else g).nbytes for g in gradients))
+        ours.optimizer.update(number)
+
+    step()
+    timing = interleave({"step": step}, rounds)["step"]
+    peak = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith("VmHWM"))
+    return {
+        "num_parameters": bilm.num_parameters,
+        "rounds": rounds,
+        "tokens_per_second": round(config.batch_size * config.unroll_steps / timing.median, 1),
+        "peak_gigabytes": round(int(peak.split()[1]) / 2**20, 2),
+        "exchanged_megabytes_a_step": round(statistics.mean(exchanged) / 2**20),
+        "threads": torch.get_num_threads(),
+        "gemm_gflops": round(gemm_rate(torch.get_num_threads()) / 1e9),
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", default="mini", choices=["mini", "small"])
     parser.add_argument("--negatives", type=int)
     parser.add_argument("--processes", action="store_true")
+    parser.add_argument("--original", action="store_true")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
@@ -265,7 +297,9 @@ def main() -> None:
         core, steps, processes, folder = options.worker
         one_process(core, int(steps), int(processes), folder)
         return
-    if options.processes:
+    if options.original:
+        result = measure_original(options.rounds)
+    elif options.processes:
         result = compare_processes(options.rounds)
     else:
         result = compare(options.size, options.negatives, options.rounds)
