@@ -147,16 +147,16 @@ def training_memory() -> list[str]:
 
 def original() -> list[str]:
     result = read("train-original")
-    words, epochs = 768_648_884, 10
-    days = words * epochs / result["tokens_per_second"] / 86400
+    words = 768_648_884
+    days = 10 * words / result["tokens_per_second"] / 86400
     return [
         f"Measured with one process on {result['threads']} cores at the paper's batch (128 × 20), 793,471 words and "
         f"8,192 negatives: {result['num_parameters'] / 1e6:.0f}M parameters with the softmax, "
         f"**{result['peak_gigabytes']} GB** peak per process (weights, Adagrad's sums, activations), "
-        f"**{result['exchanged_megabytes_a_step']} MB** of gradients exchanged a step (softmax rows only where the step "
-        f"touched them), {result['tokens_per_second']:.0f} tokens/s. The paper's ten passes over {words / 1e6:.0f}M words "
-        f"would take {days:,.0f} days on these cores; the time divides by the processes as far as the network carries "
-        "that exchange within a step.",
+        f"**{result['exchanged_megabytes_a_step']} MB** of gradients exchanged a step (softmax rows only where it "
+        f"touched them), {result['tokens_per_second']:.0f} tokens/s. The paper's ten passes over {words / 1e6:.0f}M "
+        f"words would take {days:,.0f} days on these cores; the time divides by the processes as far as the network "
+        "carries that exchange within a step.",
         *source(result),
     ]
 
