@@ -63,6 +63,9 @@ def score(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
     model: ModelOption = DEFAULT_MODEL,
     input_: InputOption = "tokens",
+    errors: Annotated[
+        Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")
+    ] = "strict",
     as_json: JsonOption = False,
 ) -> None:
     """Log-probability of every token by each direction, a sentence at a time from the zero state.
@@ -85,7 +88,7 @@ def score(
     numbers: deque[int] = deque()
 
     def sentences() -> Iterator[list[str]]:
-        for line_number, line in enumerate(LineReader(source)):
+        for line_number, line in enumerate(LineReader(source, errors=errors)):
             for tokens in split_line(line, input_) or [[]]:
                 numbers.append(line_number)
                 yield tokens

@@ -40,9 +40,12 @@ def finetune(
         reading: is told how much of the corpus has been read before training begins.
     """
     bilm = load(model)
+    has_words = bilm.config.softmax or bilm.config.input.kind == "tokens"
+    if files.vocab is not None and has_words and not extend_vocab:
+        raise ConfigError(f"{model} has a vocabulary: leave --vocab out, or add its words with --extend-vocab.")
     run = Run(config, files, reading)
     if not bilm.config.softmax:
-        vocabulary = bilm.vocabulary if bilm.config.input.kind == "tokens" else run.vocabulary()
+        vocabulary = bilm.vocabulary if has_words else run.vocabulary()
         assert vocabulary is not None
         bilm = add_softmax(bilm, vocabulary, seed=config.seed)
         run.note = f"new softmax over {len(vocabulary):,} words; "

@@ -2,8 +2,8 @@
 
 Three ways to p: the full softmax; a sampled one, which compares the target with a random draw of other words and is
 far cheaper, but is not a likelihood and always labelled as sampled; and the adaptive softmax, which is exact for a
-model that was built with one. All of them run over a bounded number of scores at a time and work their gradients out
-on the way, so memory does not grow with the vocabulary or the window.
+model that was built with one. All of them run over a few predictions at a time and work their gradients out on the
+way, so memory does not grow with the window and is small beside the softmax itself.
 
 Notation: N predictions, n of a chunk, P width of a direction, V words, S samples, K rows of the softmax in play.
 """
@@ -22,6 +22,8 @@ from elmokit.model.softmax import Softmax
 
 _CHUNK_SCORES = 2**21
 """Scores computed at a time: 8 MB, which a core's cache can still help with."""
+_LEAST_ROWS = 16
+"""Predictions computed at a time, however large the vocabulary: with fewer, most time goes into reading the matrix."""
 
 
 def full_loss(h: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -70,6 +72,8 @@ class _FullLoss(torch.autograd.Function):
             own = targets[rows, None]  # (n, 1)
             normalizer = logits.logsumexp(1, keepdim=True)  # (n, 1)
             total += (normalizer - logits.gather(1, own)).sum()
+            if not any(ctx.needs_input_grad):
+                continue
             p = logits.sub_(normalizer).exp_()  # (n, V)
             p.scatter_add_(1, own, p.new_full((len(p), 1), -1.0))
             if dh is not None:
@@ -193,6 +197,6 @@ class _SampledLoss(torch.autograd.Function):
 
 
 def _chunks(num_rows: int, num_scores: int) -> Iterator[slice]:
-    size = max(1, _CHUNK_SCORES // num_scores)
+    size = max(_LEAST_ROWS, _CHUNK_SCORES // num_scores)
     for begin in range(0, num_rows, size):
         yield slice(begin, min(begin + size, num_rows))

@@ -58,10 +58,11 @@ class Optimizer:
         if factor != 1.0:
             torch._foreach_mul_(gradients, factor)
         rate = self.config.learning_rate * rate_factor(self.config, step, self.num_steps)
-        for optimizer in self._optimizers:
-            for group in optimizer.param_groups:
-                group["lr"] = rate
-            optimizer.step()
+        with torch.sparse.check_sparse_tensor_invariants(False):  # the default, but torch warns unless it is chosen
+            for optimizer in self._optimizers:
+                for group in optimizer.param_groups:
+                    group["lr"] = rate
+                optimizer.step()
         self.clear()
         return norm
 

@@ -1,0 +1,214 @@
+"""`elmokit perplexity`, `score` and `substitutes` as a user meets them."""
+
+import io
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from elmokit.cli.main import app, main
+from elmokit.formats import load, save
+from elmokit.model.bilm import BiLM
+from elmokit.training.perplexity import measure_perplexity, score_sentences
+from elmokit.training.substitutes import find_substitutes
+
+Call = Callable[..., subprocess.CompletedProcess[str]]
+TEXT = "the play was unheard .\n\nnaïve 模型\n"
+
+
+@pytest.fixture
+def folder(bilm: BiLM, tiny: Callable[[str], BiLM], tmp_path: Path) -> Path:
+    save(bilm, tmp_path / "model")
+    save(tiny("characters"), tmp_path / "bare")
+    (tmp_path / "in.txt").write_text(TEXT, encoding="utf-8")
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """The command in this process: a new one takes seconds to load torch."""
+
+    def call(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(sys, "argv", ["elmokit", *words])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
+        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets it
+        with pytest.raises(SystemExit) as done:
+            main()
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(words, int(done.value.code or 0), captured.out, captured.err)
+
+    return call
+
+
+def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert done.stderr.count("\n") == 1, done.stderr
+    for word in words:
+        assert word in done.stderr
+
+
+def json_lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+@pytest.mark.parametrize("command", ["perplexity", "score", "substitutes"])
+def test_every_help_ends_with_examples(command: str) -> None:
+    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "140", "NO_COLOR": "1"})
+    assert result.exit_code == 0
+    assert "Examples:" in result.stdout
+    assert f"elmokit {command} " in result.stdout
+    assert "\\b" not in result.stdout
+
+
+# --- perplexity ------------------------------------------------------------------------------------------------------
+
+
+def test_perplexity_for_people_and_for_programs(folder: Path, run: Call) -> None:
+    text = ["the play was unheard .", "naïve 模型"]
+    expected = {
+        state: measure_perplexity(load(folder / "model"), text, carry=state == "carry").to_dict()
+        for state in ("carry", "reset")
+    }
+    assert json_lines(run("perplexity", "model", "in.txt", "--json")) == [expected]
+    done = run("perplexity", "model", "in.txt")
+    assert (done.returncode, done.stderr) == (0, "")
+    for figures in expected.values():
+        for value in (figures["forward"]["perplexity"], figures["average"], figures["average_known"]):
+            assert f"{value:.2f}" in done.stdout
+    assert "9 predictions a direction in 2 sentences; vocabulary of 10, 14.29% of the words unknown" in done.stdout
+
+
+def test_perplexity_of_raw_text_and_several_files(folder: Path, run: Call) -> None:
+    (folder / "in-2.txt").write_text("It was. Why?\n")
+    (found,) = json_lines(run("perplexity", "model", "in*.txt", "--input", "text", "--json"))
+    assert found["reset"]["num_sentences"] == 4  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["model", "missing.txt"], ["no file matches 'missing.txt'"]),
+        (["model", "blank.txt"], ["no sentence"]),
+        (["missing", "in.txt"], ["missing", "published name"]),
+        (["bare", "in.txt"], ["no softmax", "elmokit finetune"]),
+        (["model", "latin.txt"], ["latin.txt", "UTF-8"]),
+    ],
+)
+def test_bad_input_to_perplexity_is_one_line(folder: Path, run: Call, words: list[str], expected: list[str]) -> None:
+    (folder / "blank.txt").write_text("\n \n")
+    (folder / "latin.txt").write_bytes("naïve\n".encode("latin-1"))
+    assert_one_line(run("perplexity", *words), *expected)
+
+
+# --- score -----------------------------------------------------------------------------------------------------------
+
+
+def test_scores_for_programs(folder: Path, run: Call) -> None:
+    """A blank line is a sentence without tokens, so that lines keep their numbers."""
+    found = json_lines(run("score", "in.txt", "--model", "model", "--json"))
+    sentences = [line.split() for line in TEXT.splitlines()]
+    assert found == [
+        {
+            "line": number,
+            "tokens": score.tokens,
+            "forward": score.forward.tolist(),
+            "backward": score.backward.tolist(),
+            "perplexity": score.perplexity,
+            "unknown": ["unheard"] if number == 0 else [],
+        }
+        for number, score in enumerate(score_sentences(load(folder / "model"), sentences))
+    ]
+    assert json_lines(run("score", "-", "--model", "model", "--json", stdin=TEXT)) == found
+
+
+def test_scores_for_people(folder: Path, run: Call) -> None:
+    done = run("score", "in.txt", "--model", "model")
+    assert (done.returncode, done.stderr) == (0, "")
+    blocks = done.stdout.split("# ")[1:]
+    assert [block.split(":")[0] for block in blocks] == ["0", "1", "2"]
+    (score,) = score_sentences(load(folder / "model"), [["naïve", "模型"]])
+    (f1, f2, f3), (b0, b1, b2) = score.forward, score.backward
+    assert blocks[2].splitlines() == [
+        f"2: perplexity {score.perplexity:.2f}",
+        f"<S>\t\t{b0:.3f}",
+        f"naïve\t{f1:.3f}\t{b1:.3f}",
+        f"模型\t{f2:.3f}\t{b2:.3f}",
+        f"</S>\t{f3:.3f}\t",
+    ]
+    assert len(blocks[1].splitlines()) == 3
+
+
+def test_raw_text_may_have_several_sentences_a_line(run: Call) -> None:
+    words = ["score", "-", "--model", "model", "--input", "text", "--json"]
+    found = json_lines(run(*words, stdin="It's late. Why?\n\nthe play\n"))
+    assert [(entry["line"], entry["tokens"]) for entry in found] == [
+        (0, ["It", "'s", "late", "."]),
+        (0, ["Why", "?"]),
+        (1, []),
+        (2, ["the", "play"]),
+    ]
+
+
+def test_bytes_that_are_not_utf8_can_be_replaced(folder: Path, run: Call) -> None:
+    (folder / "latin.txt").write_bytes("fine\nnaïve\n".encode("latin-1"))
+    words = ["score", "latin.txt", "--model", "model"]
+    assert_one_line(run(*words), "line 2 of latin.txt", "--errors replace")
+    assert json_lines(run(*words, "--errors", "replace", "--json"))[1]["tokens"] == ["na\ufffdve"]
+
+
+def test_bad_input_to_score_is_one_line(run: Call) -> None:
+    assert_one_line(run("score", "missing.txt", "--model", "model"), "missing.txt", "No such file")
+    assert_one_line(run("score", "in.txt", "--model", "bare"), "no softmax", "elmokit finetune")
+    done = run("score", "in.txt")
+    assert done.returncode == 2 and "--model" in done.stderr
+
+
+# --- substitutes -----------------------------------------------------------------------------------------------------
+
+
+def test_substitutes_for_people_and_for_programs(folder: Path, run: Call) -> None:
+    tokens = ["the", "play", "was", "."]
+    expected = find_substitutes(load(folder / "model"), tokens, 1, number=3)
+    words = ["substitutes", "the play was .", "--position", "1", "--model", "model", "-n", "3"]
+    (found,) = json_lines(run(*words, "--json"))
+    assert found == [one._asdict() for one in expected]
+    done = run(*words)
+    lines = [f"{one.word}\t{one.score:.3f}\t{one.forward:.3f}\t{one.backward:.3f}" for one in expected]
+    assert done.stdout.splitlines() == lines
+    words[3] = "-3"
+    assert run(*words).stdout == done.stdout
+    assert run(*words, "--input", "text").stdout == done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["the play", "--position", "2"], ["position 2", "0 to 1"]),
+        (["", "--position", "0"], ["0 sentences"]),
+        (["Go home. Stay here.", "--position", "0", "--input", "text"], ["2 sentences"]),
+    ],
+)
+def test_bad_input_to_substitutes_is_one_line(run: Call, words: list[str], expected: list[str]) -> None:
+    assert_one_line(run("substitutes", *words, "--model", "model"), *expected)
+
+
+def test_usage_errors(run: Call) -> None:
+    for words in (
+        ["substitutes", "the play", "--position", "0"],
+        ["substitutes", "the play", "--model", "model"],
+        ["substitutes", "the play", "--position", "x", "--model", "model"],
+        ["substitutes", "the play", "--position", "0", "--model", "model", "-n", "0"],
+        ["score"],
+        ["score", "in.txt", "--model", "model", "--input", "pdf"],
+        ["perplexity", "model"],
+    ):
+        done = run(*words)
+        assert (done.returncode, done.stdout) == (2, ""), words
+        assert "Traceback" not in done.stderr

@@ -1,0 +1,264 @@
+"""Updates against their rules worked out by hand, for dense and for sparse gradients."""
+
+import copy
+import math
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from elmokit.training.config import OptimizerConfig
+from elmokit.training.optim import Optimizer, rate_factor, sparse_gradient
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def settings(**values: Any) -> OptimizerConfig:
+    return OptimizerConfig.model_validate({"learning_rate": 0.2, "clip_norm": None, **values})
+
+
+def matrix(seed: int = 0, rows: int = 5) -> nn.Parameter:
+    return nn.Parameter(torch.randn(rows, 3, generator=torch.Generator().manual_seed(seed)))
+
+
+def gradients_of(ids: list[int], seed: int, like: Tensor) -> tuple[Tensor, Tensor]:
+    """The gradient of some rows, repeated ones to be summed: as a sparse matrix and as a whole one."""
+    rows = torch.randn(len(ids), like.shape[1], generator=torch.Generator().manual_seed(seed))
+    dense = torch.zeros_like(like).index_add_(0, torch.tensor(ids), rows)
+    return sparse_gradient(torch.tensor(ids), rows, like), dense
+
+
+# --- Adagrad ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("initial", [1.0, 0.1])
+def test_adagrad_is_bilm_tfs_rule(initial: float) -> None:
+    """a += g², w −= rate · g / √a, with a from its initial value and nothing added to the root."""
+    weight = nn.Parameter(torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64))
+    optimizer = Optimizer([("w", weight)], [], settings(initial_accumulator=initial), 10)
+    w, a = [1.0, -2.0, 3.0], [initial] * 3
+    for step, gradient in enumerate(([0.5, -1.0, 0.0], [2.0, 0.25, -3.0], [0.1, 0.0, 1.0])):
+        weight.grad = torch.tensor(gradient, dtype=torch.float64)
+        norm = optimizer.update(step)
+        assert norm == pytest.approx(math.hypot(*gradient))
+        assert weight.grad is None
+        for k, g in enumerate(gradient):
+            a[k] += g * g
+            w[k] -= 0.2 * g / math.sqrt(a[k])
+        assert weight.tolist() == pytest.approx(w, rel=1e-12)
+
+
+def test_adagrad_from_zero_does_not_divide_by_it() -> None:
+    weight = matrix()
+    optimizer = Optimizer([("w", weight)], [], settings(initial_accumulator=0.0), 10)
+    weight.grad = torch.zeros_like(weight)
+    optimizer.update(0)
+    assert torch.equal(weight, matrix())
+
+
+def test_sparse_adagrad_is_the_dense_one() -> None:
+    one, other, bias = matrix(), matrix(), nn.Parameter(torch.ones(5))
+    sparse = Optimizer([], [("one", one), ("bias", bias)], settings(clip_norm=1.0), 10)
+    dense = Optimizer([("other", other), ("b", own := nn.Parameter(torch.ones(5)))], [], settings(clip_norm=1.0), 10)
+    for step, ids in enumerate(([0, 3, 3], [3], [4, 0, 4, 1])):
+        one.grad, other.grad = gradients_of(ids, step, one)
+        rows = torch.arange(1.0, len(ids) + 1)
+        bias.grad = sparse_gradient(torch.tensor(ids), rows, bias)
+        own.grad = torch.zeros(5).index_add_(0, torch.tensor(ids), rows)
+        assert sparse.update(step) == pytest.approx(dense.update(step))
+        torch.testing.assert_close(one, other)
+        torch.testing.assert_close(bias, own)
+    assert torch.equal(one[2], matrix()[2])
+    assert not torch.equal(one[3], matrix()[3])
+
+
+# --- Adam ------------------------------------------------------------------------------------------------------------
+
+
+def test_adamw_by_hand() -> None:
+    weight = nn.Parameter(torch.tensor([[2.0]], dtype=torch.float64))
+    optimizer = Optimizer([("w", weight)], [], settings(kind="adamw", weight_decay=0.1, betas=(0.9, 0.99)), 10)
+    w, m, v = 2.0, 0.0, 0.0
+    for step, g in enumerate((1.0, -3.0, 0.5)):
+        weight.grad = torch.tensor([[g]], dtype=torch.float64)
+        optimizer.update(step)
+        m, v = 0.9 * m + 0.1 * g, 0.99 * v + 0.01 * g * g
+        w *= 1 - 0.2 * 0.1
+        w -= 0.2 * m / (1 - 0.9 ** (step + 1)) / (math.sqrt(v / (1 - 0.99 ** (step + 1))) + 1e-8)
+        assert weight.item() == pytest.approx(w, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "decayed"),
+    [
+        ("forward_lstm.layers.0.input_weight", True),
+        ("encoder.projection.weight", True),
+        ("encoder.char_table", False),
+        ("encoder.token_table", False),
+        ("softmax.weight", False),
+        ("softmax.cluster_weight", False),
+    ],
+)
+def test_only_matrices_of_encoder_and_lstms_decay(name: str, decayed: bool) -> None:
+    """Rows of a table or of the softmax would wither in all the steps that do not look at them."""
+    weight, bias = matrix(), nn.Parameter(torch.ones(5))
+    optimizer = Optimizer([(name, weight), ("b", bias)], [], settings(kind="adamw", weight_decay=0.5), 10)
+    weight.grad, bias.grad = torch.zeros_like(weight), torch.zeros_like(bias)
+    optimizer.update(0)
+    torch.testing.assert_close(weight.detach(), matrix().detach() * (0.9 if decayed else 1.0))
+    assert torch.equal(bias, torch.ones(5))
+
+
+def test_sparse_adam_touches_only_the_rows_it_is_given() -> None:
+    weight = matrix()
+    optimizer = Optimizer([], [("softmax.weight", weight)], settings(kind="adamw", weight_decay=0.5), 10)
+    for step, ids in enumerate(([0, 3, 3], [3], [4, 3])):
+        before = weight.detach().clone()
+        weight.grad, _ = gradients_of(ids, step, weight)
+        optimizer.update(step)
+        assert (weight != before).any(1).nonzero()[:, 0].tolist() == sorted(set(ids))
+
+
+def test_sparse_adam_starts_as_adam_does() -> None:
+    """The first step of the rows in play is that of Adam without decay."""
+    one, other = matrix(), matrix()
+    one.grad, other.grad = gradients_of([1, 4, 1], 0, one)
+    Optimizer([], [("one", one)], settings(kind="adamw"), 10).update(0)
+    Optimizer([("other", other)], [], settings(kind="adamw"), 10).update(0)
+    torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("fault", [{"eps": 0.0}, {"weight_decay": math.inf}, {"initial_accumulator": -1}])
+def test_settings_that_no_optimiser_takes_are_refused(fault: dict[str, float]) -> None:
+    with pytest.raises(ValidationError):
+        settings(**fault)
+
+
+# --- The clip --------------------------------------------------------------------------------------------------------
+
+
+class Plain(Optimizer):
+    """One that steps against the gradient itself, so that a test sees what the gradient became."""
+
+    def __init__(self, dense: Any, sparse: Any, config: OptimizerConfig) -> None:
+        super().__init__(dense, sparse, config, 10)
+        self._optimizers = [torch.optim.SGD(self.parameters, lr=1.0)]
+
+
+@pytest.mark.parametrize("clip", [None, 2.0, 1000.0])
+@pytest.mark.parametrize("scale", [1.0, 0.25])
+def test_the_norm_is_that_of_all_gradients_together(clip: float | None, scale: float) -> None:
+    """Rows that come twice are summed before they are squared; `scale` belongs to the gradient, so the clip sees it."""
+    first, second, unused = matrix(1), matrix(2), matrix(3)
+    optimizer = Plain([("a", first), ("c", unused)], [("b", second)], settings(learning_rate=1.0, clip_norm=clip))
+    first.grad = 3 * torch.ones_like(first)
+    second.grad, dense = gradients_of([2, 0, 2, 2], 7, second)
+    norm = scale * float(torch.cat([first.grad, dense]).norm())
+    factor = scale * (clip / norm if clip is not None and norm > clip else 1.0)
+    assert 2 < norm < 1000
+    assert optimizer.update(0, scale) == pytest.approx(norm)
+    torch.testing.assert_close(first.detach(), matrix(1).detach() - factor * 3)
+    torch.testing.assert_close(second.detach(), matrix(2).detach() - factor * dense)
+    assert torch.equal(unused, matrix(3))
+    assert [parameter.grad for parameter in optimizer.parameters] == [None] * 3
+
+
+@pytest.mark.parametrize("kind", ["adagrad", "adamw"])
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_norm_that_is_not_finite_changes_nothing(kind: str, value: float) -> None:
+    first, second = matrix(1), matrix(2)
+    optimizer = Optimizer([("a", first)], [("b", second)], settings(kind=kind, clip_norm=1.0), 10)
+    for step in range(2):
+        first.grad, (second.grad, _) = torch.ones_like(first), gradients_of([0, 2], 3, second)
+        if step:
+            first.grad[1, 1] = value
+        before = copy.deepcopy([first.detach(), second.detach(), optimizer.state_dict()])
+        norm = optimizer.update(step)
+        assert math.isfinite(norm) == (step == 0)
+    assert torch.equal(first, before[0]) and torch.equal(second, before[1])
+    assert flat(optimizer.state_dict()) == flat(before[2])
+    optimizer.clear()
+    assert first.grad is None and second.grad is None
+    assert optimizer.update(2) == 0.0
+
+
+def flat(state: Any) -> Any:
+    """A state as values that can be compared."""
+    if isinstance(state, dict):
+        return {key: flat(value) for key, value in state.items()}
+    if isinstance(state, list | tuple):
+        return [flat(value) for value in state]
+    return state.tolist() if isinstance(state, Tensor) else state
+
+
+# --- The schedule ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ({}, {0: 1, 50: 1, 99: 1, 1000: 1}),
+        ({"warmup_steps": 4}, {0: 0.25, 1: 0.5, 3: 1, 4: 1, 99: 1}),
+        ({"schedule": "linear"}, {0: 1, 25: 0.75, 75: 0.25, 99: 0.01, 100: 0, 500: 0}),
+        ({"schedule": "linear", "floor": 0.2}, {0: 1, 50: 0.6, 100: 0.2, 500: 0.2}),
+        ({"schedule": "linear", "hold": 0.5}, {0: 1, 49: 1, 50: 1, 75: 0.5, 100: 0}),
+        ({"schedule": "linear", "warmup_steps": 20}, {0: 0.05, 9: 0.5, 19: 1, 20: 1, 60: 0.5, 100: 0}),
+        ({"schedule": "linear", "warmup_steps": 20, "hold": 0.6}, {9: 0.5, 20: 1, 59: 1, 60: 1, 80: 0.5}),
+        ({"schedule": "cosine"}, {0: 1, 25: 0.5 + math.sqrt(0.5) / 2, 50: 0.5, 100: 0, 101: 0}),
+        ({"schedule": "cosine", "hold": 0.2, "floor": 0.1}, {20: 1, 60: 0.55, 100: 0.1}),
+        ({"schedule": "cosine", "warmup_steps": 200}, {0: 0.005, 99: 0.5, 199: 1}),
+    ],
+)
+def test_the_shape_of_a_schedule(values: dict[str, Any], expected: dict[int, float]) -> None:
+    found = {step: rate_factor(settings(**values), step, 100) for step in expected}
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_a_step_is_made_at_the_rate_of_its_number() -> None:
+    weight = nn.Parameter(torch.zeros(1))
+    optimizer = Plain([("a", weight)], [], settings(learning_rate=0.5, schedule="linear", warmup_steps=2))
+    moved = []
+    for step in range(10):
+        before = weight.item()
+        weight.grad = torch.ones(1)
+        optimizer.update(step)
+        moved.append(before - weight.item())
+    assert moved == pytest.approx([0.25, 0.5, *(0.5 * (10 - step) / 8 for step in range(2, 10))])
+
+
+# --- Going on --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["adagrad", "adamw"])
+def test_a_state_goes_on_as_it_would_have(kind: str) -> None:
+    config = settings(kind=kind, clip_norm=1.0, schedule="cosine", weight_decay=0.1)
+
+    def take_steps(optimizer: Optimizer, steps: range) -> None:
+        first, second = optimizer.parameters
+        for step in steps:
+            first.grad = gradients_of([0, 1, 4], step, first)[1]
+            second.grad = gradients_of([2, step % 3], step, second)[0]
+            optimizer.update(step)
+
+    weights = matrix(1), matrix(2)
+    whole = Optimizer([("a", weights[0])], [("b", weights[1])], config, 10)
+    take_steps(whole, range(4))
+    state = copy.deepcopy(whole.state_dict())
+    copies = [nn.Parameter(weight.detach().clone()) for weight in weights]
+    again = Optimizer([("a", copies[0])], [("b", copies[1])], config, 10)
+    again.load_state_dict(state)
+    assert flat(again.state_dict()) == flat(state)
+    for optimizer in (whole, again):
+        take_steps(optimizer, range(4, 8))
+    for ours, theirs in zip(copies, weights, strict=True):
+        assert torch.equal(ours, theirs)
+
+
+@pytest.mark.parametrize("kind", ["adagrad", "adamw"])
+def test_everything_may_be_of_one_kind(kind: str) -> None:
+    weight = matrix()
+    for dense, sparse in (([("a", weight)], []), ([], [("a", weight)])):
+        optimizer = Optimizer(dense, sparse, settings(kind=kind), 10)
+        assert len(optimizer.state_dict()["optimizers"]) == 1
