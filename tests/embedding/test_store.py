@@ -74,6 +74,15 @@ def test_half_surrogate_pairs_survive(tmp_path: Path) -> None:
     assert built.find("\ud800 a") == [0]
 
 
+def test_reading_all_records_maps_no_vectors(tmp_path: Path) -> None:
+    """What was read of a map counts as memory of the process, and a chunk may be large."""
+    records = make_records(META)
+    built = build(tmp_path / "s", META, records)
+    assert_holds(built, records)
+    assert not any(np.shares_memory(record.vectors, built.read_matrix(0)) for record in built)
+    assert np.shares_memory(built[0].vectors, built.read_matrix(0))
+
+
 def test_matrices_are_mapped_and_whole(tmp_path: Path) -> None:
     meta = replace(META, num_layers=3)
     records = make_records(meta)

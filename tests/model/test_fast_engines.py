@@ -128,6 +128,18 @@ def test_int8_products_are_rounded_by_row_and_column() -> None:
     assert not Int8Matrix(matrix).multiply(torch.zeros(1, 96), torch.empty(1, 33)).any()
 
 
+def test_products_of_many_rows_copy_no_matrix() -> None:
+    generator = torch.Generator().manual_seed(7)
+    rows, matrix = torch.randn(600, 64, generator=generator), torch.randn(64, 16384, generator=generator)
+    packed = BlockedMatrix(matrix)
+    torch.testing.assert_close(packed.multiply_many(rows, torch.empty(600, 16384)), rows @ matrix)
+    assert packed._blocks is None
+    assert len(packed.blocks) == 4
+    int8 = Int8Matrix(matrix[:, :40].contiguous())
+    whole, parts = (multiply(rows, torch.empty(600, 40)) for multiply in (int8.multiply, int8.multiply_many))
+    torch.testing.assert_close(parts, whole, atol=1e-5, rtol=1e-5)
+
+
 @pytest.mark.parametrize("pack", [BlockedMatrix, Int8Matrix])
 def test_a_changed_weight_is_packed_again(pack) -> None:
     packer, matrix, rows = Packer(pack), torch.eye(32).repeat(1, 80), torch.ones(9, 32)
