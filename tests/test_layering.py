@@ -13,6 +13,7 @@ ROOT = Path(elmokit.__file__).parent
 # Each package may import itself and everything before it.
 LAYERS = [
     ["_version", "cache", "errors"],
+    ["hdf5_file"],
     ["config"],
     ["text"],
     ["model"],

@@ -17,7 +17,7 @@ import h5py
 import numpy as np
 
 from elmokit.embedding.dumps import peers
-from elmokit.embedding.dumps.hdf5_access import Hdf5File, write_hdf5
+from elmokit.embedding.dumps.hdf5_access import DumpFile, write_hdf5
 from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json, wanted_sentence
 from elmokit.embedding.store import sentence_hash
 from elmokit.errors import ElmokitWarning, FormatError
@@ -162,7 +162,7 @@ class _SentenceIndex:
 
 def read(path: Path) -> Embeddings:
     """Open a file in our layout or in one of the peers'."""
-    file = Hdf5File(path)
+    file = DumpFile(path)
     try:
         with file.damage_reported():
             own = file.root.attrs.get("format") == _FORMAT
@@ -192,7 +192,7 @@ class OwnDump(Embeddings):
 
     layout = "hdf5"
 
-    def __init__(self, file: Hdf5File) -> None:
+    def __init__(self, file: DumpFile) -> None:
         self._file = file
         self.path = file.path
         self.meta = _read_meta(file)
@@ -249,7 +249,7 @@ class OwnDump(Embeddings):
         self._file.close()
 
 
-def _read_meta(file: Hdf5File) -> Meta:
+def _read_meta(file: DumpFile) -> Meta:
     values: dict[str, Any] = {}
     with file.damage_reported():
         for name, value in file.root.attrs.items():

@@ -1,4 +1,4 @@
-"""Reach into HDF5 files that somebody else made, trusting nothing in them."""
+"""Embeddings in HDF5: files that somebody else made, read with caution, and files to write."""
 
 import errno
 import os
@@ -12,44 +12,13 @@ import numpy as np
 
 from elmokit.embedding.records import Vectors
 from elmokit.errors import FormatError, UnsafeFileError
-
-_LARGEST_RATIO = 1000
-_DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on broken bytes
+from elmokit.hdf5_file import Hdf5File
 
 
-class Hdf5File:
-    """An open file, read through plain groups and checked datasets only."""
+class DumpFile(Hdf5File):
+    """An open file of embeddings."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self.root = h5py.File(path, "r")
-        except OSError as error:
-            with open(path, "rb") as raw:  # says itself if the file cannot be read at all
-                whole = raw.read(8) == b"\x89HDF\r\n\x1a\n"
-            if whole and "unable to lock" in str(error):
-                raise FormatError(f"{path} is being written by another process: wait until it ends.") from None
-            state = "is cut short or damaged: make it again" if whole else "is not an HDF5 file: give one"
-            raise FormatError(f"{path} {state}.") from None
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self.root.close()
-
-    def find(self, *names: str) -> Any:
-        """The group or dataset at a path of names, or None; links are not followed."""
-        place: Any = self.root
-        with self.damage_reported():
-            for name in names:
-                if not isinstance(place, h5py.Group) or name not in place:
-                    return None
-                if not isinstance(place.get(name, getlink=True), h5py.HardLink):
-                    raise UnsafeFileError(
-                        f"{self.path}: {name[:60]!r} is a link to another place, which embeddings never need: "
-                        "get the file from a source you trust."
-                    )
-                place = place[name]
-        return place
+    contents, again = "embeddings", "make it again"
 
     def walk(self) -> Iterator[tuple[str, ...]]:
         """The paths of all datasets, in the file's order."""
@@ -87,22 +56,8 @@ class Hdf5File:
                     f"{self.path} is no file of embeddings: {key!r} holds {dataset.dtype} of shape {dataset.shape}, "
                     "but vectors are floating point of 1 to 3 dimensions."
                 )
-            stored = dataset.id.get_storage_size()
-            if dataset.external is not None or dataset.is_virtual or dataset.nbytes > _LARGEST_RATIO * max(stored, 1):
-                raise UnsafeFileError(
-                    f"{self.path}: {key!r} lies outside the file or unpacks to {dataset.nbytes:,} bytes from "
-                    f"{stored:,}: get the file from a source you trust."
-                )
+            self.check_storage(dataset, key)
         return dataset
-
-    @contextmanager
-    def damage_reported(self) -> Iterator[None]:
-        """One sentence for whatever broken bytes do to h5py."""
-        try:
-            yield
-        except _DAMAGED as error:
-            reason = " ".join(str(error).split())[:150]
-            raise FormatError(f"{self.path} cannot be read ({reason}): make it again.") from None
 
 
 class WriteFile:

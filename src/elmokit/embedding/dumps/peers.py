@@ -8,7 +8,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from elmokit.embedding.dumps.hdf5_access import Hdf5File
+from elmokit.embedding.dumps.hdf5_access import DumpFile
 from elmokit.embedding.records import Embeddings, Meta, Sentence, Vectors, wanted_sentence
 from elmokit.errors import FormatError
 
@@ -21,7 +21,7 @@ def is_model(file: h5py.File) -> bool:
     return "RNN_0" in file or "char_embed" in file or set(file) == {"embedding"}
 
 
-def read_index(file: Hdf5File) -> dict[str, str] | None:
+def read_index(file: DumpFile) -> dict[str, str] | None:
     """`sentence_to_index`, or None if there is none."""
     dataset = file.find(_INDEX)
     if dataset is None:
@@ -38,7 +38,7 @@ class LineDump(Embeddings):
 
     layout = "line-numbers"
 
-    def __init__(self, file: Hdf5File) -> None:
+    def __init__(self, file: DumpFile) -> None:
         self._file = file
         self.path = file.path
         with file.damage_reported():
@@ -92,7 +92,7 @@ class KeyedDump(Embeddings):
 
     def __init__(
         self,
-        files: Sequence[Hdf5File],
+        files: Sequence[DumpFile],
         layout: str,
         keys: Sequence[tuple[str, ...]],
         understand: Callable[[tuple[str, ...]], Sentence],
@@ -143,7 +143,7 @@ class KeyedDump(Embeddings):
             file.close()
 
 
-def read_keyed(file: Hdf5File) -> Embeddings:
+def read_keyed(file: DumpFile) -> Embeddings:
     """AllenNLP's files keyed by sentence, one layer of ELMoForManyLangs, or a cache of e2e-coref."""
     with file.damage_reported():
         if is_model(file.root):
@@ -164,9 +164,9 @@ def read_keyed(file: Hdf5File) -> Embeddings:
 
 def read_many_langs(prefix: Path, paths: Sequence[Path]) -> Embeddings:
     """All layers of a dump of ELMoForManyLangs, one file each."""
-    files: list[Hdf5File] = []
+    files: list[DumpFile] = []
     try:
-        files += map(Hdf5File, paths)
+        files += map(DumpFile, paths)
         keys = list(files[0].walk())
         if not keys or any(len(file.root) != len(files[0].root) for file in files):
             raise FormatError(
