@@ -304,9 +304,9 @@ def main() -> None:
     else:
         result = compare(options.size, options.negatives, options.rounds)
     result |= provenance("python bench/train.py " + " ".join(sys.argv[1:]))
-    print(json.dumps(result, indent=1))
     if options.json:
         options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(result, indent=1))
 
 
 if __name__ == "__main__":

@@ -275,3 +275,10 @@ def test_every_preset_is_valid() -> None:
     assert "default" in preset_names(FinetuneConfig)
     for name in preset_names(FinetuneConfig):
         assert read_run(FinetuneConfig, name).num_epochs >= 1
+
+
+def test_a_draw_larger_than_the_vocabulary_becomes_the_full_softmax(tiny: Tiny, tune: Any, tmp_path: Path) -> None:
+    done: RunResult = tune(tiny("softmax"), loss__kind="sampled", loss__num_negatives=2048)
+    first = json.loads((done.model_path.parent / "log.jsonl").read_text(encoding="utf-8").splitlines()[0])
+    assert first["loss_kind"] == "full"
+    assert "fewer words than loss.num_negatives" in first["note"]

@@ -12,7 +12,7 @@ from elmokit.model.bilm import BiLM
 from elmokit.model.char_encoder import TokenEncoder
 from elmokit.text.characters import Indexer
 from elmokit.text.vocabulary import Vocabulary
-from elmokit.training.config import FinetuneConfig
+from elmokit.training.config import FinetuneConfig, LossConfig
 from elmokit.training.corpus_blocks import Progress as Share
 from elmokit.training.loop import Report
 from elmokit.training.pretrain import Run, RunFiles, RunResult, evaluate_both
@@ -55,6 +55,9 @@ def finetune(
         run.note += f"vocabulary extended by {len(bilm.vocabulary or ()) - before:,} words; "
     run.note += f"weights from {model}"
     _check_loss(bilm, config.loss.kind)
+    if config.loss.kind == "sampled" and config.loss.num_negatives > len(bilm.vocabulary or ()):
+        run.config = config.model_copy(update={"loss": LossConfig(kind="full")})
+        run.note += "; full softmax, because the vocabulary has fewer words than loss.num_negatives"
     _freeze(bilm, config.freeze)
     first = evaluate_both(bilm, run.heldout) if run.heldout and run.processes.is_first else {}
     return run.train(bilm, report, before=first)
