@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmokit.cli.training_bar import training_bar
+from elmokit.cli.training_bar import is_first_process, training_bar
 
 if TYPE_CHECKING:
     from elmokit.training.pretrain import RunResult
@@ -15,7 +15,7 @@ TrainOption = Annotated[list[str], typer.Option("--train", help="Training files 
 HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
 OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
 VocabOption = Annotated[Path | None, typer.Option("--vocab", help="A vocabulary file instead of counting one.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in OUTPUT.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in OUTPUT, or begin it.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change a setting: --set optimizer.learning_rate=1e-3.")
 ]
@@ -132,6 +132,8 @@ def _parse_changes(changes: list[str] | None) -> dict[str, str]:
 
 
 def _print(done: "RunResult", *, as_json: bool) -> None:
+    if not is_first_process():
+        return
     if as_json:
         typer.echo(json.dumps(done.to_dict()))
         return

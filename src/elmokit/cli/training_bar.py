@@ -1,6 +1,8 @@
 """What a person sees of a training run."""
 
+import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
+
+from elmokit.errors import ElmokitWarning
 
 if TYPE_CHECKING:
     from elmokit.training.loop import Progress
@@ -21,18 +25,30 @@ class Bar:
     reading: Callable[[float], None] | None = None
 
 
+def is_first_process() -> bool:
+    """Whether this process speaks for the run; the others that torchrun started only speak of their own failures."""
+    return os.environ.get("RANK", "0") == "0"
+
+
 @contextmanager
 def training_bar(output: Path) -> Iterator[Bar]:
-    """A bar with speed, time left, loss and held-out perplexity on a terminal; a line an evaluation elsewhere."""
+    """A bar with speed, time left, loss and held-out perplexity on a terminal; a line an evaluation elsewhere.
+
+    A run that is stopped exits with 130 and says how to go on.
+    """
     try:
-        if not sys.stderr.isatty():
+        if not is_first_process():
+            warnings.simplefilter("ignore", ElmokitWarning)
+            yield Bar()
+        elif sys.stderr.isatty():
+            with _rich_bar() as bar:
+                yield bar
+        else:
             yield Bar(report=_print_evaluation)
-            return
-        with _rich_bar() as bar:
-            yield bar
     except KeyboardInterrupt:
-        typer.echo(f"elmokit: stopped; go on with --resume and the same --output {output}", err=True)
-        raise
+        if is_first_process():
+            typer.echo(f"elmokit: stopped; repeat the command with --resume to go on with {output}", err=True)
+        raise SystemExit(130) from None
 
 
 def _print_evaluation(progress: "Progress", figures: Mapping[str, float]) -> None:
@@ -60,7 +76,7 @@ def _rich_bar() -> Iterator[Bar]:
 
         def report(progress: "Progress", figures: Mapping[str, float]) -> None:
             latest.update(figures)
-            parts = [f"step {progress.step:,}/{progress.max_steps:,}", f"{latest.get('per_second', 0):,.0f} tokens/s"]
+            parts = [f"step {progress.step:,}/{progress.num_steps:,}", f"{latest.get('per_second', 0):,.0f} tokens/s"]
             if "loss" in latest:
                 parts.append(f"training loss {latest['loss']:.3f}")
             if "heldout_perplexity" in latest:
@@ -68,7 +84,7 @@ def _rich_bar() -> Iterator[Bar]:
             display.update(
                 task,
                 description="training",
-                total=progress.max_steps,
+                total=max(progress.num_steps, progress.step),
                 completed=progress.step,
                 figures=", ".join(parts),
             )

@@ -13,9 +13,13 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from elmokit.errors import ElmokitError
+from elmokit.errors import ConfigError, ElmokitError
 
 _FLAT_BYTES = 64 * 2**20
+_LOST = (
+    "another process of this run has ended or cannot be reached: look at its own message, then repeat the command with "
+    "--resume; the number of processes may change."
+)
 
 
 class Processes:
@@ -33,7 +37,10 @@ class Processes:
     def own_rows(self, num_rows: int) -> range:
         """The rows of this process among `num_rows`, which its number must divide."""
         if num_rows % self.size:
-            raise ElmokitError(f"batch_size ({num_rows}) cannot be split over {self.size} processes: give a multiple.")
+            raise ConfigError(
+                f"batch_size ({num_rows}) cannot be split evenly over {self.size} processes: make it a multiple of "
+                f"{self.size}."
+            )
         share = num_rows // self.size
         return range(self.rank * share, (self.rank + 1) * share)
 
@@ -60,6 +67,18 @@ class Processes:
         """Go on when all processes are here."""
         self.add_up([torch.zeros(1)])
 
+    def any_of(self, *flags: bool) -> list[bool]:
+        """Whether each flag is up in any process."""
+        raised = torch.tensor(flags, dtype=torch.float32)
+        self.add_up([raised])
+        return [bool(flag) for flag in raised.tolist()]
+
+    def from_first(self, value: float) -> float:
+        """The number that the first process gives."""
+        number = torch.tensor([value if self.is_first else 0.0], dtype=torch.float64)
+        self.add_up([number])
+        return float(number)
+
     def gather(self, tensor: Tensor, dim: int) -> Tensor:
         """The tensors of all processes, one behind the other along a dimension."""
         if self.size == 1:
@@ -68,7 +87,7 @@ class Processes:
         try:
             dist.all_gather(parts, tensor.contiguous())
         except RuntimeError as error:
-            raise _lost(error) from None
+            raise ElmokitError(_LOST) from error
         return torch.cat(parts, dim)
 
 
@@ -77,17 +96,9 @@ def _reduce(tensors: list[Tensor]) -> None:
     try:
         dist.all_reduce(flat)
     except RuntimeError as error:
-        raise _lost(error) from None
+        raise ElmokitError(_LOST) from error
     for tensor, summed in zip(tensors, flat.split([tensor.numel() for tensor in tensors]), strict=True):
         tensor.copy_(summed.view_as(tensor))
-
-
-def _lost(error: RuntimeError) -> ElmokitError:
-    reason = str(error).splitlines()[0][:120]
-    return ElmokitError(
-        f"another process of this run ended or cannot be reached ({reason}): "
-        "look at its own message, then repeat the command with --resume; the number of processes may change."
-    )
 
 
 def join(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Processes:
@@ -96,8 +107,13 @@ def join(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Proces
     if size == 1:
         return Processes()
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if device.startswith("cuda") else "gloo", timeout=timeout)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo", timeout=timeout)
     return Processes(dist.get_rank(), size)
+
+
+def own_device(device: str) -> str:
+    """The device of this process: of several that are to use "cuda", each has its own."""
+    return f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
 
 
 def leave() -> None:

@@ -1,6 +1,7 @@
 """A run's log: a line of JSON for every entry, in a file that a resumed run goes on with."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,40 +10,66 @@ from elmokit.formats._atomic import write_text_atomic
 
 
 class RunLog:
-    """Appends entries; on resuming it forgets those after the checkpoint, because they are made again."""
+    """Appends entries, once `rewind` has said behind how many.
+
+    Args:
+        path: the file.
+        tensorboard: whether to write TensorBoard's files beside it as well.
+
+    Attributes:
+        num_entries: entries so far; a checkpoint has it, and a run that resumes from there forgets what came later.
+    """
 
     def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
         self.path = path
-        self._writer = _tensorboard(path.parent) if tensorboard else None
+        self.num_entries = 0
+        self._writer_class = _import_tensorboard() if tensorboard else None
+        self._writer: Any = None
 
-    def rewind(self, step: int) -> None:
-        """Keep entries up to a step; a line that was cut off by a kill goes too."""
-        kept = [line for line in self._lines() if json.loads(line)["step"] <= step]
+    def rewind(self, num_entries: int) -> None:
+        """Keep so many entries; those behind them are made again, and a line that a kill has cut off goes too."""
+        kept = self._lines()[:num_entries]
         write_text_atomic(self.path, "".join(f"{line}\n" for line in kept))
+        self.num_entries = len(kept)
+        if self._writer_class is not None:
+            last = json.loads(kept[-1])["step"] if kept else -1
+            self._writer = self._writer_class(str(self.path.parent / "tensorboard"), purge_step=last + 1)
 
     def _lines(self) -> list[str]:
         if not self.path.exists():
             return []
-        lines = self.path.read_text(encoding="utf-8").split("\n")[:-1]  # what follows the last line end is half a line
-        return [line for line in lines if line]
+        return self.path.read_text(encoding="utf-8").split("\n")[:-1]  # what follows the last line end is half a line
 
     def write(self, entry: dict[str, Any]) -> None:
         """Append an entry, which has a `step`."""
         with self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
+        self.num_entries += 1
         if self._writer is not None:
             for name, value in entry.items():
                 if isinstance(value, int | float) and name != "step":
                     self._writer.add_scalar(name, value, entry["step"])
 
+    def sync(self) -> None:
+        """Bring all entries to the disk, as is wanted before a checkpoint counts on them."""
+        with self.path.open("a", encoding="utf-8") as file:
+            os.fsync(file.fileno())
+        if self._writer is not None:
+            self._writer.flush()
+
     def read(self) -> list[dict[str, Any]]:
         """All entries."""
         return [json.loads(line) for line in self._lines()]
 
+    def close(self) -> None:
+        """Finish TensorBoard's files."""
+        if self._writer is not None:
+            self._writer.close()
 
-def _tensorboard(directory: Path) -> Any:
+
+def _import_tensorboard() -> Any:
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError:
         raise ElmokitError('TensorBoard is not installed: run pip install "elmokit[track]", or leave it out.') from None
-    return SummaryWriter(str(directory / "tensorboard"))
+    return SummaryWriter

@@ -4,6 +4,9 @@
 `evaluate` measures. The loop owns the rest: accumulation, logging, the best model, checkpoints, early stopping,
 signals, and the stop at a loss that is not a number. A run that is killed at any moment and resumed takes the same
 steps as one that was not.
+
+A step first takes all its batches, then computes, so that a run which must end for want of data or on a signal stands
+exactly between two steps and can be saved there.
 """
 
 import math
@@ -12,13 +15,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from elmokit.errors import ElmokitError
+from elmokit.errors import ConfigError, ElmokitError
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import LoopConfig
 from elmokit.training.distributed import Processes
@@ -38,7 +41,10 @@ class StepResult:
 
 
 class Batches(Protocol):
-    """An iterator that can save its place."""
+    """An iterator that can save its place.
+
+    It may have an `epoch`, an int that changes when all data have been given out once more.
+    """
 
     def __next__(self) -> Any:
         """The next batch."""
@@ -66,11 +72,15 @@ class Step(Protocol):
         """Whether a gradient that is not finite was met by lowering a scale, so that the loop may go on."""
 
 
+Reason = Literal["max_steps", "end of data", "patience"]
+
+
 @dataclass
 class Progress:
     """How far a run is; what a progress bar shows, and part of every checkpoint."""
 
-    max_steps: int = 0
+    num_steps: int = 0
+    """Steps that the run is expected to take."""
     step: int = 0
     batch: int = 0
     count: int = 0
@@ -79,9 +89,14 @@ class Progress:
     best_step: int = 0
     num_worse: int = 0
     """Evaluations since the best one."""
-    sums: dict[str, float] = field(default_factory=dict)
-    """Of what the next log entry averages."""
-    num_summed: int = 0
+    evaluated: int = -1
+    """The step of the last evaluation."""
+    totals: dict[str, float] = field(default_factory=dict)
+    """What the next log entry gives the means of: losses times their counts, norms of gradients."""
+    num_counted: int = 0
+    num_norms: int = 0
+    reason: Reason | None = None
+    """Why the run is over, if it is."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +104,7 @@ class Fitted:
     """How a run ended."""
 
     progress: Progress
-    reason: Literal["max_steps", "end of data", "patience"]
+    reason: Reason
     seconds: float
 
 
@@ -105,8 +120,9 @@ class Loop:
         batches: where batches come from; its end ends the run.
         step: from a batch to gradients.
         optimizer: from gradients to the next weights.
-        config: when to do what.
-        evaluate: figures of the present model; the one named `metric` decides what is best.
+        config: when to do what, and how many steps to take at most.
+        num_steps: steps that the run is expected to take.
+        evaluate: figures of the present model, asked of the first process; the one named `metric` decides what is best.
         metric: a figure of `evaluate`.
         lower_is_better: whether a smaller one is.
         save_best: called when the model is the best so far.
@@ -115,7 +131,8 @@ class Loop:
         processes: those that share the run; the first one writes.
         identity: what must be equal for a checkpoint to be taken up, by name.
         report: for a progress bar.
-        place: says where in the data a batch came from, for messages.
+        place: says where in the data the next batch begins, for messages.
+        rescue: called when a figure is not a number; says what is left and how to go on.
     """
 
     def __init__(
@@ -126,7 +143,7 @@ class Loop:
         step: Step,
         optimizer: Optimizer,
         config: LoopConfig,
-        max_steps: int,
+        num_steps: int,
         evaluate: Callable[[], Mapping[str, float]] | None = None,
         metric: str = "loss",
         lower_is_better: bool = True,
@@ -137,125 +154,149 @@ class Loop:
         identity: Mapping[str, Any] | None = None,
         report: Report | None = None,
         place: Callable[[], str] | None = None,
+        rescue: Callable[[], str] | None = None,
     ) -> None:
-        self.model, self.batches, self.step, self.optimizer = model, batches, step, optimizer
-        self.config, self.max_steps = config, max_steps
+        self.model, self.batches, self.step, self.optimizer, self.config = model, batches, step, optimizer, config
         self.evaluate, self.metric, self.lower_is_better, self.save_best = evaluate, metric, lower_is_better, save_best
-        self.checkpoints, self.log = checkpoints, log
+        self.checkpoints, self.log, self.report = checkpoints, log, report
         self.processes = processes or Processes()
         self.identity = dict(identity or {})
-        self.report = report
-        self.place = place
-        self.progress = Progress()
-        self._stopped = False
+        self.place, self.rescue = place, rescue
+        self.progress = Progress(num_steps)
+        self._place = ""
 
     def resume(self) -> bool:
         """Take up the newest checkpoint; False if there is none."""
         content = self.checkpoints.load_last() if self.checkpoints is not None else None
         if content is None:
             return False
-        differing = [name for name, value in self.identity.items() if content["identity"].get(name) != value]
-        if differing:
-            name = differing[0]
-            raise ElmokitError(
-                f"the checkpoint was made with {name} = {content['identity'].get(name)!r}, but now {name} = "
-                f"{self.identity[name]!r}: resume with the run's own settings, or start anew in another folder."
-            )
+        saved = content["identity"]
+        for name, value in self.identity.items():
+            if name in saved and saved[name] != value:
+                raise ConfigError(
+                    f"the run to resume was made with {name} = {saved[name]}, but now {name} = {value}: "
+                    "give its own settings, or start anew in another folder."
+                )
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
         self.batches.load_state_dict(content["batches"])
         self.step.load_state_dict(content["step_state"])
-        self.progress = Progress(**content["progress"])
+        known = {one.name for one in fields(Progress)} - {"num_steps"}
+        values = {name: value for name, value in content["progress"].items() if name in known}
+        self.progress = Progress(self.progress.num_steps, **values)
         torch.set_rng_state(content["rng"])
         if self.log is not None and self.processes.is_first:
-            self.log.rewind(self.progress.step)
+            self.log.rewind(content["log_entries"])
         return True
 
     def run(self) -> Fitted:
         """Train until the steps, the data or the patience end."""
-        begun = time.monotonic()
-        self.progress.max_steps = self.max_steps
-        reason: Literal["max_steps", "end of data", "patience"] = "max_steps"
-        window = (begun, self.progress.count)
+        begun, progress, config = time.monotonic(), self.progress, self.config
+        mark = (begun, progress.count)
+        epoch = getattr(self.batches, "epoch", None)
         with _signals() as stop:
-            while self.progress.step < self.max_steps:
-                if not self._take_step():
-                    reason = "end of data"
+            while progress.reason is None:
+                if progress.step == config.max_steps:
+                    progress.reason = "max_steps"
                     break
-                done = self.progress.step
-                if done % self.config.log_every == 0 or done == self.max_steps:
-                    window = self._write_entry(window)
-                if self.config.evaluate_every and done % self.config.evaluate_every == 0 and self._evaluate():
-                    reason = "patience"
+                if config.patience and progress.num_worse >= config.patience:
+                    progress.reason = "patience"
                     break
-                stopping = self._any_process(stop.is_set())
-                if stopping or done % self.config.checkpoint_every == 0:
+                batches = self._take_batches(stop)
+                if not batches:
+                    progress.reason = "end of data"
+                    break
+                self._take_step(batches)
+                if progress.step % config.log_every == 0:
+                    mark = self._write_entry(mark)
+                last_epoch, epoch = epoch, getattr(self.batches, "epoch", None)
+                every = config.evaluate_every
+                due = progress.step % every == 0 if every else epoch != last_epoch
+                if due:
+                    self.measure()
+                if progress.step % config.checkpoint_every == 0:
                     self._save()
-                if stopping:
-                    raise KeyboardInterrupt
-            if reason != "patience" and not (
-                self.config.evaluate_every and self.progress.step % self.config.evaluate_every == 0
-            ):
-                self._evaluate()
+            if progress.num_counted:
+                self._write_entry(mark)
+            if progress.evaluated != progress.step:
+                self.measure()
             self._save()
-        return Fitted(self.progress, reason, time.monotonic() - begun)
+        return Fitted(progress, progress.reason, time.monotonic() - begun)
 
-    def _take_step(self) -> bool:
-        """One step of the optimiser; False if there is no batch left for it."""
-        scale, taken = 1.0, 0
-        for _ in range(self.config.accumulate):
-            batch = next(self.batches, None)
-            if batch is None:
-                break
-            result = self.step(batch, self.progress.batch)
-            self._check(result.loss)
-            taken += 1
+    def _take_batches(self, stop: threading.Event) -> list[Any]:
+        """The batches of a step, fewer at the end of the data; a run that cannot or shall not go on is saved."""
+        before = self.batches.state_dict()
+        self._place = self.place() if self.place is not None else ""
+        batches: list[Any] = []
+        failure: Exception | None = None
+        try:
+            while len(batches) < self.config.accumulate and (batch := next(self.batches, None)) is not None:
+                batches.append(batch)
+        except Exception as error:
+            failure = error
+        stopped, failed = self.processes.any_of(stop.is_set(), failure is not None)
+        if stopped or failed:
+            self._save(before)
+        if failure is not None:
+            raise failure
+        if failed:
+            raise ElmokitError("another process of this run cannot read its data: see its own message.")
+        if stopped:
+            raise KeyboardInterrupt
+        return batches
+
+    def _take_step(self, batches: list[Any]) -> None:
+        """One step of the optimiser."""
+        progress, scale = self.progress, 1.0
+        for batch in batches:
+            result = self.step(batch, progress.batch)
+            self._check("loss", result.loss)
             scale = result.scale
-            self.progress.batch += 1
-            self.progress.count += result.count
+            progress.batch += 1
+            progress.count += result.count
+            progress.num_counted += result.count
             for name, value in {"loss": result.loss, **result.parts}.items():
-                self.progress.sums[name] = self.progress.sums.get(name, 0.0) + value
-            self.progress.num_summed += 1
-        if not taken:
-            return False
-        norm = self.optimizer.update(self.progress.step, scale / taken)
-        if not math.isfinite(norm):
+                progress.totals[name] = progress.totals.get(name, 0.0) + value * result.count
+        self.processes.add_up_gradients(self.optimizer.parameters)
+        norm = self.optimizer.update(progress.step, scale / len(batches))
+        if math.isfinite(norm):
+            progress.totals["gradient_norm"] = progress.totals.get("gradient_norm", 0.0) + norm
+            progress.num_norms += 1
+        else:
             if not self.step.overflowed():
-                self._check(norm)
+                self._check("gradient's norm", norm)
             self.optimizer.clear()
-        self.progress.sums["gradient_norm"] = self.progress.sums.get("gradient_norm", 0.0) + norm
-        self.progress.step += 1
-        return True
+        progress.step += 1
 
-    def _check(self, value: float) -> None:
+    def _check(self, name: str, value: float) -> None:
         if math.isfinite(value):
             return
-        where = f" ({self.place()})" if self.place is not None else ""
-        saved = self.checkpoints.find() if self.checkpoints is not None else []
-        remedy = f"the checkpoint of step {saved[-1][0]} is good" if saved else "there is no checkpoint yet"
-        raise ElmokitError(
-            f"the loss or its gradient is {value} at step {self.progress.step + 1}{where}, so the run stops; {remedy}: "
-            "lower the learning rate or clip_norm and start from there with --init."
-        )
+        where = f" (corpus: {self._place} or behind)" if self._place else ""
+        remedy = f"; {self.rescue()}" if self.rescue is not None else "."
+        raise ElmokitError(f"the {name} is {value} at step {self.progress.step + 1}{where}, so the run stops{remedy}")
 
-    def _write_entry(self, window: tuple[float, int]) -> tuple[float, int]:
+    def _write_entry(self, mark: tuple[float, int]) -> tuple[float, int]:
+        """Log the means since the last entry and the speed since a mark; give the next mark."""
         progress, now = self.progress, time.monotonic()
         means = {
-            name: value / (progress.num_summed / (self.config.accumulate if name == "gradient_norm" else 1))
-            for name, value in progress.sums.items()
+            name: total / (progress.num_norms if name == "gradient_norm" else progress.num_counted)
+            for name, total in progress.totals.items()
         }
-        progress.sums, progress.num_summed = {}, 0
-        speed = (progress.count - window[1]) / max(now - window[0], 1e-9)
-        figures = {"count": progress.count, **means, "per_second": round(speed, 1)}
-        self._tell(figures)
+        progress.totals, progress.num_counted, progress.num_norms = {}, 0, 0
+        speed = (progress.count - mark[1]) / max(now - mark[0], 1e-9)
+        self._tell({"count": progress.count, **means, "per_second": round(speed, 1)})
         return now, progress.count
 
-    def _evaluate(self) -> bool:
-        """Measure the model, keep it if it is the best; True if patience is at its end."""
+    def measure(self) -> None:
+        """Evaluate the present model, and keep it if it is the best so far."""
         if self.evaluate is None:
-            return False
-        figures, progress = dict(self.evaluate()), self.progress
-        value = figures[self.metric]
+            return
+        progress = self.progress
+        figures = dict(self.evaluate()) if self.processes.is_first else {}
+        value = self.processes.from_first(figures.get(self.metric, 0.0))
+        if math.isnan(value):
+            self._check(f"held-out {self.metric}", value)
+        progress.evaluated = progress.step
         if progress.best is None or (value < progress.best if self.lower_is_better else value > progress.best):
             progress.best, progress.best_step, progress.num_worse = value, progress.step, 0
             if self.save_best is not None and self.processes.is_first:
@@ -263,7 +304,6 @@ class Loop:
         else:
             progress.num_worse += 1
         self._tell({"count": progress.count, **{f"heldout_{name}": figure for name, figure in figures.items()}})
-        return bool(self.config.patience) and progress.num_worse >= self.config.patience
 
     def _tell(self, figures: Mapping[str, float]) -> None:
         if not self.processes.is_first:
@@ -273,12 +313,15 @@ class Loop:
         if self.report is not None:
             self.report(self.progress, figures)
 
-    def _save(self) -> None:
+    def _save(self, batches: dict[str, Any] | None = None) -> None:
+        """Write a checkpoint, with the batches at another place if one is given."""
         if self.checkpoints is None:
             return
         step_state = self.step.state_dict()  # every process has a part of it
         if not self.processes.is_first:
             return
+        if self.log is not None:
+            self.log.sync()
         self.checkpoints.save(
             self.progress.step,
             {
@@ -286,31 +329,25 @@ class Loop:
                 "identity": self.identity,
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
-                "batches": self.batches.state_dict(),
+                "batches": self.batches.state_dict() if batches is None else batches,
                 "step_state": step_state,
                 "progress": vars(self.progress).copy(),
                 "rng": torch.get_rng_state(),
+                "log_entries": 0 if self.log is None else self.log.num_entries,
             },
         )
-
-    def _any_process(self, flag: bool) -> bool:
-        if self.processes.size == 1:
-            return flag
-        flags: Tensor = torch.tensor([float(flag)])
-        self.processes.add_up([flags])
-        return bool(flags.item())
 
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Let Ctrl-C and a polite kill end the run after the present step; a second one ends it at once."""
+    """Let Ctrl-C and a polite kill end the run after the present step; Ctrl-C again ends it at once."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
     def handle(number: int, frame: object) -> None:
-        if stop.is_set():
+        if stop.is_set() and number == signal.SIGINT:
             raise KeyboardInterrupt
         stop.set()
 

@@ -2,11 +2,12 @@
 
 A run directory has `run.json` (resolved settings, files, versions), `corpus.json` and `vocab.txt` (what was counted),
 `log.jsonl`, `checkpoints/`, `best/` (the model of the best evaluation) and, when the run is done, `model/` and
-`result.json`.
+`result.json`; `rescued/` holds the last good weights of a run whose loss ceased to be a number.
 """
 
 import json
 import platform
+import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 import torch
 
 from elmokit._version import __version__
-from elmokit.errors import ConfigError, ElmokitWarning
+from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.formats import load, save
 from elmokit.formats._atomic import atomic_path, write_text_atomic
 from elmokit.formats.parts import fingerprint
@@ -28,7 +29,7 @@ from elmokit.training.config import PretrainConfig, RunConfig
 from elmokit.training.corpus import SentenceStream, find_files
 from elmokit.training.corpus_blocks import Progress as Share
 from elmokit.training.corpus_tools import build_vocabulary
-from elmokit.training.distributed import join
+from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
 from elmokit.training.optim import Optimizer
@@ -49,10 +50,11 @@ class RunFiles:
     vocab: Path | None = None
     """A vocabulary to use; none: one is counted from the training text."""
     resume: bool = False
+    """Go on with the run in `output`, or begin it if there is none."""
     init: str | None = None
     """A model to take the weights and the vocabulary from."""
     skip_tokens: int = 0
-    """Predictions of the training text to pass over."""
+    """Predictions of the training text to pass over, to the end of a sentence."""
     threads: int | None = None
     device: str = "cpu"
     tensorboard: bool = False
@@ -91,16 +93,23 @@ def pretrain(
         report: is told of every log entry.
         reading: is told how much of the corpus has been read before training begins.
     """
-    run = Run(config, files, reading)
-    if files.init is not None:
-        bilm = load(files.init)
-        vocabulary = bilm.vocabulary
-        if vocabulary is None or not bilm.config.softmax:
-            raise ConfigError(f"{files.init} has no softmax to go on with: use elmokit finetune, which builds one.")
-        run.note = f"weights from {files.init}, fresh optimiser, {files.skip_tokens:,} predictions passed over"
-    else:
+    if files.init is None:
+        run = Run(config, files, reading)
         vocabulary = run.vocabulary()
         bilm = BiLM(config.build_model(len(vocabulary)), vocabulary=vocabulary, seed=config.seed)
+        return run.train(bilm, report)
+    if files.vocab is not None:
+        raise ConfigError("a model to start from (--init) brings its own vocabulary: leave --vocab out.")
+    bilm = load(files.init)
+    if bilm.vocabulary is None or not bilm.config.softmax:
+        raise ConfigError(f"{files.init} has no softmax to go on with: use elmokit finetune, which builds one.")
+    if (config.loss.kind == "adaptive") != bool(bilm.config.softmax_cutoffs):
+        wanted = "loss.kind must" if bilm.config.softmax_cutoffs else "loss.kind cannot"
+        raise ConfigError(f"{wanted} be 'adaptive' for the softmax of {files.init}, but it is {config.loss.kind!r}.")
+    run = Run(config, files, reading)
+    if not any(word in bilm.vocabulary for word in run.vocabulary().tokens if word not in SPECIALS):
+        raise ConfigError(f"no word of the training text is in the vocabulary of {files.init}: is it another language?")
+    run.note = f"weights from {files.init}, fresh optimiser, {files.skip_tokens:,} predictions passed over"
     return run.train(bilm, report)
 
 
@@ -109,18 +118,24 @@ class Run:
 
     def __init__(self, config: RunConfig, files: RunFiles, reading: Share | None = None) -> None:
         self.config, self.files, self.output = config, files, files.output
-        self.processes = join(files.device)
         self.note = ""
+        self.processes = join(files.device)
+        self.processes.own_rows(config.batch_size)
+        self.device = own_device(files.device)
+        _check_device(self.device)
         self.checkpoints = Checkpoints(self.output / "checkpoints", keep=config.loop.keep_checkpoints)
+        if not files.resume and (self.checkpoints.find() or (self.output / "result.json").exists()):
+            raise ConfigError(
+                f"{self.output} holds a run already: repeat the command with --resume to go on with it, or give "
+                "another --output."
+            )
         self.train_files = find_files(files.train)
         self.heldout = read_text(find_files(files.heldout), input=config.corpus.input) if files.heldout else []
-        if self.checkpoints.find() and not files.resume:
-            raise ConfigError(
-                f"{self.output} holds a run with checkpoints: repeat the command with --resume to go on with it, or "
-                "give another --output."
-            )
+        if files.heldout and not self.heldout:
+            raise InputError(f"the held-out text ({', '.join(files.heldout)}) has no sentence: give files with text.")
         self.output.mkdir(parents=True, exist_ok=True)
         if self.processes.is_first:
+            self._clean()
             self._survey(reading)
         self.processes.wait()
         self.corpus: dict[str, Any] = json.loads((self.output / "corpus.json").read_text(encoding="utf-8"))
@@ -129,12 +144,25 @@ class Run:
         """The run's own word list."""
         return read_vocabulary(self.output / "vocab.txt")
 
+    def _clean(self) -> None:
+        """Remove what a kill has left half-written."""
+        for path in self.output.glob(".*.tmp"):
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+
     def _survey(self, reading: Share | None) -> None:
-        """Count the training text, once in a run's life, and keep its vocabulary and size."""
+        """Count the training text, once in a run's life, and keep its vocabulary and size.
+
+        A run that resumes keeps what it has: if its text or its settings are not the same, the checkpoint says so.
+        """
         path, settings = self.output / "corpus.json", self.config.corpus
         identity = [[str(file.resolve()), file.stat().st_size] for file in self.train_files]
-        key = {"files": identity, "settings": settings.model_dump(mode="json"), "vocab": str(self.files.vocab or "")}
-        if path.exists() and json.loads(path.read_text(encoding="utf-8"))["key"] == key:
+        key = {
+            "files": identity,
+            "settings": settings.model_dump(mode="json"),
+            "vocab": str(self.files.vocab or ""),
+            "heldout": list(self.files.heldout),
+        }
+        if path.exists() and (self.checkpoints.find() or json.loads(path.read_text(encoding="utf-8"))["key"] == key):
             return
         found = survey_corpus(self.train_files, input=settings.input, heldout=self.heldout, progress=reading)
         if self.files.vocab is not None:
@@ -168,7 +196,7 @@ class Run:
     def train(self, bilm: BiLM, report: Report | None, before: Mapping[str, Any] | None = None) -> RunResult:
         """Run the loop over the corpus and leave the model."""
         config, files = self.config, self.files
-        bilm = bilm.to(files.device).train()
+        bilm = bilm.to(self.device).train()
         assert bilm.vocabulary is not None
         step = LanguageModelStep(
             bilm,
@@ -188,9 +216,6 @@ class Run:
             buffer_sentences=config.corpus.buffer_sentences,
             num_epochs=None if config.loop.max_steps else config.num_epochs,
         )
-        num_skipped = 0
-        while num_skipped < files.skip_tokens:
-            num_skipped += len(next(sentences)) + 1
         windows = WindowStream(
             sentences,
             bilm.vocabulary,
@@ -199,7 +224,7 @@ class Run:
             num_steps=config.unroll_steps,
             rows=step.rows,
         )
-        max_steps = config.loop.max_steps or self._num_steps(num_skipped)
+        num_steps = config.loop.max_steps or self._num_steps()
         dense, sparse = step.parameters()
         checked = _first_predictions(self.heldout, config.heldout_tokens)
         log = RunLog(self.output / "log.jsonl", tensorboard=files.tensorboard and self.processes.is_first)
@@ -207,54 +232,89 @@ class Run:
             model=bilm,
             batches=windows,
             step=step,
-            optimizer=Optimizer(dense, sparse, config.optimizer, max_steps),
+            optimizer=Optimizer(dense, sparse, config.optimizer, num_steps),
             config=config.loop,
-            max_steps=max_steps,
+            num_steps=num_steps,
             evaluate=(lambda: _evaluate(bilm, checked)) if checked else None,
             metric="perplexity",
             save_best=lambda: save(bilm, self.output / "best", overwrite=True),
             checkpoints=self.checkpoints,
             log=log,
             processes=self.processes,
-            identity=self._identity(bilm, max_steps),
+            identity=self._identity(bilm),
             report=report,
             place=lambda: sentences.position,
+            rescue=lambda: self._rescue(bilm),
         )
-        resumed = files.resume and loop.resume()
-        if self.processes.is_first and not resumed:
-            self._write_settings(bilm, max_steps)
-            log.rewind(-1)
-            log.write({"step": 0, "loss_kind": config.loss.kind, **({"note": self.note} if self.note else {})})
-        if before is not None and not resumed and checked:
-            loop.progress.best = _evaluate(bilm, checked)["perplexity"]
-            save(bilm, self.output / "best", overwrite=True)
-        fitted = loop.run()
-        return self._finish(bilm, fitted, before or {})
+        try:
+            if not (files.resume and loop.resume()):
+                self._begin(bilm, loop, sentences, measure=before is not None)
+            return self._finish(bilm, loop.run(), before or {})
+        finally:
+            log.close()
+            leave()
 
-    def _num_steps(self, num_skipped: int) -> int:
-        total = int(self.corpus["num_predictions"]) * self.config.num_epochs - num_skipped
+    def _begin(self, bilm: BiLM, loop: Loop, sentences: SentenceStream, *, measure: bool) -> None:
+        """What a run does once in its life: find its place in the text, write its settings, open its log."""
+        self._skip(sentences)
+        if self.processes.is_first and loop.log is not None:
+            self._write_settings(bilm, loop.progress.num_steps)
+            loop.log.rewind(0)
+            note = {"note": self.note} if self.note else {}
+            loop.log.write({"step": 0, "loss_kind": self.config.loss.kind, **note})
+        if measure:
+            loop.measure()
+
+    def _skip(self, sentences: SentenceStream) -> None:
+        num_skipped = 0
+        while num_skipped < self.files.skip_tokens:
+            sentence = next(sentences, None)
+            if sentence is None:
+                raise ConfigError(
+                    f"--skip-tokens {self.files.skip_tokens:,} passes over all {num_skipped:,} predictions of the "
+                    "training text and its epochs: give less."
+                )
+            num_skipped += len(sentence) + 1
+
+    def _num_steps(self) -> int:
+        """Steps for all epochs, if rows were equally long; the last rows to end may take a few more."""
+        total = int(self.corpus["num_predictions"]) * self.config.num_epochs - self.files.skip_tokens
         per_step = self.config.batch_size * self.config.unroll_steps * self.config.loop.accumulate
         return max(1, -(-total // per_step))
 
-    def _identity(self, bilm: BiLM, max_steps: int) -> dict[str, Any]:
-        settings = self.config.model_dump(mode="json", exclude={"loop", "model"})
-        flat = {
-            f"{group}.{name}" if isinstance(value, dict) else group: inner
-            for group, value in settings.items()
-            for name, inner in (value.items() if isinstance(value, dict) else [("", value)])
+    def _identity(self, bilm: BiLM) -> dict[str, str]:
+        """All that decides how weights change, each setting by its dotted name."""
+        own = {
+            "loop": {"accumulate": self.config.loop.accumulate, "max_steps": self.config.loop.max_steps},
+            "skip_tokens": self.files.skip_tokens,
+            "train": [file.name for file in self.train_files],
+            "vocab": self.files.vocab and self.files.vocab.name,
+            "model": bilm.config.model_dump(mode="json"),
         }
-        flat |= {f"model.{name}": value for name, value in bilm.config.model_dump(mode="json").items()}
-        names = json.dumps([file.name for file in self.train_files])
-        own = {"loop.accumulate": self.config.loop.accumulate, "max_steps": max_steps, "train": names}
-        return {name: json.dumps(value) for name, value in {**flat, **own}.items()}
+        return _flatten({**self.config.model_dump(mode="json"), **own})
 
-    def _write_settings(self, bilm: BiLM, max_steps: int) -> None:
+    def _rescue(self, bilm: BiLM) -> str:
+        """Make a model of the last checkpoint, from which a run with other settings can start."""
+        content = self.checkpoints.load_last()
+        if content is None:
+            return "there is no checkpoint yet: begin anew with a lower optimizer.learning_rate or clip_norm."
+        path = self.output / "rescued"
+        if self.processes.is_first:
+            bilm.load_state_dict(content["model"])
+            save(bilm, path, overwrite=True)
+        skip = self.files.skip_tokens + content["progress"]["count"]
+        return (
+            f"the weights of step {content['step']} are in {path}: go on from them in another folder with "
+            f"--init {path} --skip-tokens {skip} and a lower optimizer.learning_rate or clip_norm."
+        )
+
+    def _write_settings(self, bilm: BiLM, num_steps: int) -> None:
         versions = {"elmokit": __version__, "torch": torch.__version__, "numpy": np.__version__}
         content = {
             "config": self.config.model_dump(mode="json"),
             "model": bilm.config.model_dump(mode="json"),
             "num_parameters": bilm.num_parameters,
-            "max_steps": max_steps,
+            "num_steps": num_steps,
             "num_processes": self.processes.size,
             "train": [str(path) for path in self.train_files],
             "heldout": [str(path) for path in self.files.heldout],
@@ -267,7 +327,7 @@ class Run:
         path = self.output / "model"
         if self.processes.is_first:
             if self.heldout:
-                bilm = load(self.output / "best")
+                bilm = load(self.output / "best").to(self.device)
             save(bilm, path, overwrite=True)
         figures = {}
         if self.heldout and self.processes.is_first:
@@ -317,6 +377,24 @@ def _first_predictions(sentences: Sequence[str], limit: int | None) -> Sequence[
         if total >= limit:
             return sentences[: number + 1]
     return sentences
+
+
+def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, value in settings.items():
+        inner = _flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: json.dumps(value)}
+        found |= inner
+    return found
+
+
+def _check_device(device: str) -> None:
+    try:
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:  # torch raises the latter where it has no CUDA
+        reason = str(error).splitlines()[0][:120]
+        raise ConfigError(
+            f"device {device!r} cannot be used here ({reason}): choose cpu, or a GPU that is there."
+        ) from None
 
 
 def write_vocabulary_atomic(vocabulary: Vocabulary, path: Path) -> None:

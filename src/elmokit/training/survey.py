@@ -42,6 +42,8 @@ def survey_corpus(
     progress: Progress | None = None,
 ) -> Survey:
     """Read a corpus once; held-out sentences are given as tokens between spaces."""
+    if not paths:
+        raise InputError("there are no training files: name at least one.")
     wanted = frozenset(_digest(line) for line in heldout if line.count(" ") >= _TELLING_LENGTH - 1)
     words, num_words, num_sentences, repeated = WordCounts(), 0, 0, set[bytes]()
     function = partial(_survey_block, input=input, heldout=wanted)

@@ -1,0 +1,173 @@
+"""`elmokit pretrain` as a user meets it: what it prints, where, and its exit codes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elmokit.cli.main import main
+from elmokit.training.checkpoint import Checkpoints
+from tests.training.runs import BASE, merge, write_corpus
+
+
+@pytest.fixture
+def words(tmp_path: Path) -> list[str]:
+    """The command's files."""
+    corpus = write_corpus(tmp_path)
+    return [
+        *("--train", f"{tmp_path}/[ab].txt", "--heldout", corpus["heldout"][0]),
+        *("--output", str(tmp_path / "run"), "--threads", "1"),
+    ]
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> str:
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(merge(BASE, {"loop": {"max_steps": 4}})), encoding="utf-8")
+    return str(path)
+
+
+def call(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
+) -> tuple[int | str | None, str, str]:
+    """Exit code, stdout and stderr of a command in this process."""
+    monkeypatch.setattr(sys, "argv", ["elmokit", "pretrain", *words])
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
+    monkeypatch.setenv("NO_COLOR", "1")
+    code: int | str | None = 0
+    try:
+        main()
+    except SystemExit as end:
+        code = end.code
+    return code, *capsys.readouterr()
+
+
+def start(*words: str) -> subprocess.Popen[str]:
+    environment = os.environ | {"NO_COLOR": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-m", "elmokit", "pretrain", *words]
+    return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
+
+
+def test_a_run_and_its_result(
+    words: list[str], config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, err = call(monkeypatch, capsys, config, *words)
+    assert code == 0
+    first, carry, reset = out.splitlines()
+    assert first.startswith("wrote ") and first.endswith("/run/model after 4 steps, 80 predictions a direction")
+    assert carry.startswith("held-out perplexity (carry): ")
+    assert reset.startswith("held-out perplexity (reset): ")
+    assert err.startswith("step 4: held-out perplexity ")
+    code, out, _ = call(monkeypatch, capsys, config, *words, "--resume", "--json")
+    assert code == 0
+    assert json.loads(out)["steps"] == 4
+
+
+def test_only_the_first_process_speaks(
+    words: list[str], config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RANK", "1")
+    assert call(monkeypatch, capsys, config, *words) == (0, "", "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_the_run_with_a_checkpoint_and_one_line(
+    number: signal.Signals, words: list[str], config: str, tmp_path: Path
+) -> None:
+    process = start(config, *words, "--set", "loop.max_steps=1000000", "--set", "loop.evaluate_every=1000000")
+    log = tmp_path / "run" / "log.jsonl"
+    while process.poll() is None and not (log.exists() and log.read_text(encoding="utf-8").count("\n") > 2):
+        time.sleep(0.02)
+    process.send_signal(number)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130, err
+    assert out == ""
+    assert err == f"elmokit: stopped; repeat the command with --resume to go on with {tmp_path / 'run'}\n"
+    step = Checkpoints(tmp_path / "run/checkpoints", keep=2).find()[-1][0]
+    last = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["step"]
+    assert last <= step < last + 3
+
+
+@pytest.mark.parametrize(
+    ("extra", "code", "parts"),
+    [
+        (["--set", "loop.max_stepz=3"], 1, ["max_stepz"]),
+        (["--set", "loop.max_steps"], 2, ["'loop.max_steps' is not NAME=VALUE"]),
+        (["--set", "batch_size=0"], 1, ["batch_size"]),
+        (["--set", "loss.num_negatives=500"], 1, ["loss.num_negatives (500)"]),
+        (["--train", "/nowhere/*.txt"], 1, ["/nowhere/*.txt"]),
+        (["--vocab", "/nowhere/words"], 1, ["/nowhere/words"]),
+        (["--init", "/nowhere/model"], 1, ["/nowhere/model"]),
+        (["--device", "abacus"], 1, ["abacus"]),
+        (["--skip-tokens", "-1"], 2, ["--skip-tokens"]),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    extra: list[str],
+    code: int,
+    parts: list[str],
+    words: list[str],
+    config: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    found, out, err = call(monkeypatch, capsys, config, *words, *extra)
+    assert found == code, err
+    assert out == ""
+    assert all(part in err for part in parts), err
+    if code == 1:
+        assert err.startswith("elmokit: ") and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("preset", "parts"),
+    [("huge", ["'huge'", "mini", "tiny-token", "original"]), ("/nowhere/config.toml", ["/nowhere/config.toml"])],
+)
+def test_an_unknown_preset(
+    preset: str,
+    parts: list[str],
+    words: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, _, err = call(monkeypatch, capsys, preset, *words)
+    assert code == 1
+    assert err.count("\n") == 1
+    assert all(part in err for part in parts)
+
+
+def test_a_folder_that_holds_a_run(
+    words: list[str], config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call(monkeypatch, capsys, config, *words)
+    code, _, err = call(monkeypatch, capsys, config, *words)
+    assert code == 1
+    assert "holds a run already: repeat the command with --resume" in err
+    code, _, err = call(monkeypatch, capsys, config, *words, "--resume", "--set", "batch_size=8")
+    assert code == 1
+    assert "batch_size = 4, but now batch_size = 8" in err
+
+
+def test_heldout_text_in_the_training_text_is_a_warning(words: list[str], config: str, tmp_path: Path) -> None:
+    process = start(config, *words, "--heldout", str(tmp_path / "a.txt"))
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert out.startswith("wrote ")
+    assert err.startswith("elmokit: warning: ")
+    assert "held-out sentences of five tokens or more are also in the training text" in err
+
+
+@pytest.mark.parametrize("command", ["pretrain", "finetune"])
+def test_help_ends_with_examples(command: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["elmokit", command, "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert f"elmokit {command} " in capsys.readouterr().out.partition("Examples:")[2]
