@@ -319,3 +319,13 @@ def test_target_log_probs_are_those_of_the_logits(kind: str, tiny: Callable[[str
     assert not found.requires_grad
     torch.testing.assert_close(-found.sum(), softmax_loss(h, targets, bilm.softmax, bilm.token_table))
     assert target_log_probs(h[:0], targets[:0], bilm.softmax, bilm.token_table).shape == (0,)
+
+
+@pytest.mark.parametrize("cutoffs", [(), (2, 4)], ids=["plain", "adaptive"])
+def test_biases_alone_can_predict_frequencies(cutoffs: tuple[int, ...]) -> None:
+    softmax = Softmax(vocab_size=6, dim=3, cutoffs=cutoffs).double()
+    softmax.initialize(torch.Generator().manual_seed(0))
+    counts = torch.tensor([9, 99, 0, 49, 4, 19])
+    softmax.expect(counts)
+    found = softmax(torch.zeros(1, 3, dtype=torch.float64)).log_softmax(-1).exp()[0]
+    torch.testing.assert_close(found, (counts + 1).double() / 186)

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from elmokit.config import ElmoConfig
+from elmokit.embedding.bulk import EmbedOptions, embed_file
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError
 from elmokit.formats import load
@@ -71,3 +72,5 @@ def test_tiny_token_trains_saves_and_embeds(tmp_path: Path) -> None:
     known, one, other = embedder.embed([["wa", "wb"], ["wa", "unheard-of"], ["wa", "here"]])
     np.testing.assert_array_equal(one, other)
     assert not np.array_equal(known, one)
+    summary = embed_file(corpus["heldout"][0], str(tmp_path / "vectors.npz"), embedder, EmbedOptions())
+    assert (summary.num_unknown, summary.num_tokens) == (len(unknown), len(lines))

@@ -93,6 +93,29 @@ def test_bfloat16_on_the_cpu_is_close_to_float32(corpus: dict[str, list[str]], t
     assert half != plain
 
 
+def test_evaluates_at_the_end_of_each_epoch_if_asked(corpus: dict[str, list[str]], tmp_path: Path) -> None:
+    run(settings(loop={"evaluate_every": 0}, num_epochs=3), corpus, tmp_path / "run")
+    assert sum("heldout_perplexity" in entry for entry in read_log(tmp_path / "run")) in (3, 4)
+
+
+def test_a_new_model_expects_words_by_their_frequency(corpus: dict[str, list[str]], tmp_path: Path) -> None:
+    """After one step that changes nothing; bilm-tf's zeros are there for those who ask."""
+    still = {"kind": "adamw", "learning_rate": 1e-12}
+    for first_bias in ("unigram", "zero"):
+        loss = {"kind": "full", "first_bias": first_bias}
+        run(settings(loop={"max_steps": 1}, optimizer=still, loss=loss), corpus, tmp_path / first_bias)
+    counts = [int(line) for line in (tmp_path / "unigram/counts.txt").read_text().split()]
+    words = [word for path in corpus["train"] for word in Path(path).read_text(encoding="utf-8").split()]
+    found = load(tmp_path / "unigram/model")
+    assert found.vocabulary is not None and found.softmax is not None
+    assert counts[3:] == [words.count(word) for word in found.vocabulary.tokens[3:]]
+    assert counts[:3] == [count_predictions(corpus["train"]) - len(words) >> 1] * 2 + [len(words) - sum(counts[3:])]
+    expected = torch.tensor(counts) + 1
+    torch.testing.assert_close(found.softmax.bias.detach().exp(), expected / expected.sum(), rtol=1e-3, atol=1e-6)
+    zero = load(tmp_path / "zero/model")
+    assert zero.softmax is not None and zero.softmax.bias.abs().max() < 1e-6
+
+
 # --- Going on from weights alone -------------------------------------------------------------------------------------
 
 
@@ -103,7 +126,8 @@ def test_init_and_skip_tokens(corpus: dict[str, list[str]], tmp_path: Path) -> N
     extra = {"init": str(first.model_path), "skip_tokens": 50}
     run(settings(loop=rhythm, **frozen), corpus, tmp_path / "next", **extra)
     start, entry = read_log(tmp_path / "next")[:2]
-    assert start["note"] == f"weights from {first.model_path}, fresh optimiser, 50 predictions passed over"
+    expected = "fresh optimiser, warm-up of 100 steps, 50 predictions passed over"
+    assert start["note"] == f"weights from {first.model_path}, {expected}"
     assert entry["count"] == 20
     content, given = last_checkpoint(tmp_path / "next"), load(first.model_path).state_dict()
     assert all(torch.allclose(tensor, given[name], atol=1e-6) for name, tensor in content["model"].items())

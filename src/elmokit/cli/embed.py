@@ -129,7 +129,8 @@ def _print(done: "EmbedSummary", *, as_json: bool) -> None:
         typer.echo(f"{done.output} is complete already: {done.num_lines:,} sentences", err=True)
     elif done.output != "-":
         resumed = f", {done.num_resumed:,} of them by an earlier run" if done.num_resumed else ""
-        typer.echo(f"wrote {done.output}: {done.num_lines:,} sentences{resumed}", err=True)
+        unknown = f"; {done.num_unknown:,} of {done.num_tokens:,} tokens unknown" if done.num_unknown else ""
+        typer.echo(f"wrote {done.output}: {done.num_lines:,} sentences{resumed}{unknown}", err=True)
 
 
 @contextmanager

@@ -71,6 +71,8 @@ class EmbedSummary:
     num_lines: int
     num_tokens: int
     """Tokens embedded by this run."""
+    num_unknown: int
+    """Those of them that a model over words does not know."""
     num_resumed: int
     """Lines that an earlier run had done."""
     seconds: float
@@ -88,6 +90,7 @@ class Progress:
 
     num_lines: int = 0
     num_tokens: int = 0
+    num_unknown: int = 0
     num_blank: int = 0
     share: float | None = None
     """Of the input file."""
@@ -292,6 +295,7 @@ class _Run:
         results = self._embedder.embed_window(inputs, self._output, batch_size=self._batch_size)
         for line, embedded in zip(window, results, strict=True):
             progress.num_tokens += len(embedded.tokens)
+            progress.num_unknown += self._embedder.count_unknown(embedded.tokens)
             progress.num_blank += not embedded.tokens
             yield line, embedded
         progress.num_lines = reader.num_lines
@@ -306,7 +310,8 @@ class _Run:
                 stacklevel=2,
             )
         seconds = time.monotonic() - self._started
-        return EmbedSummary(output, num_lines, self._progress.num_tokens, num_resumed, seconds, was_done=False)
+        done = self._progress
+        return EmbedSummary(output, num_lines, done.num_tokens, done.num_unknown, num_resumed, seconds, was_done=False)
 
 
 def layers_text(layers: Layers) -> str:

@@ -116,6 +116,13 @@ class Embedder:
             self._fingerprint = fingerprint(self.bilm)
         return self._fingerprint
 
+    def count_unknown(self, tokens: Iterable[str]) -> int:
+        """How many tokens have only the vector of `<UNK>`: none if the model reads characters."""
+        vocabulary = self.bilm.vocabulary
+        if vocabulary is None or self.bilm.config.input.kind == "characters":
+            return 0
+        return sum(token not in vocabulary for token in tokens)
+
     def select(self, layers: Layers = "all", pooling: str | None = None) -> Selection:
         """Understand what layers and pooling a user asks for, for this model."""
         return parse_selection(layers, pooling, self.bilm.config.num_layers)

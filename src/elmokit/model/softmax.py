@@ -34,6 +34,15 @@ class Softmax(nn.Module):
             if bias is not None:
                 nn.init.zeros_(bias)
 
+    def expect(self, counts: Tensor) -> None:
+        """Let the biases alone predict every word as often as it was counted (V,), none of them never."""
+        frequencies = (counts.double() + 1) / (counts.double() + 1).sum()  # (V,)
+        with torch.no_grad():
+            self.bias.copy_(frequencies.log())
+            if self.cluster_bias is not None:
+                sums = [frequencies[begin:end].sum() for begin, end in self.clusters]
+                self.cluster_bias.copy_(torch.stack(sums).log())
+
     def head(self, token_table: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Weight and bias of the first decision: every word, or frequent words and then clusters."""
         weight = token_table if self.weight is None else self.weight

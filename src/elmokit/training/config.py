@@ -37,6 +37,9 @@ class LossConfig(Config):
     """All words; a draw of them; or by clusters, for which the model needs softmax_cutoffs."""
     num_negatives: Positive = 8192
     """Words of a draw."""
+    first_bias: Literal["unigram", "zero"] = "unigram"
+    """What a new model expects of a word before it has learned anything: its frequency, or as in bilm-tf nothing, and
+    then words that are rarely drawn take long to find out that they are rare."""
 
 
 class OptimizerConfig(Config):

@@ -1,8 +1,8 @@
 """Train a biLM from text: corpus, model and loss wired into the loop, and the run directory that holds it all.
 
-A run directory has `run.json` (resolved settings, files, versions), `corpus.json` and `vocab.txt` (what was counted),
-`log.jsonl`, `checkpoints/`, `best/` (the model of the best evaluation) and, when the run is done, `model/` and
-`result.json`; `rescued/` holds the last good weights of a run whose loss ceased to be a number.
+A run directory has `run.json` (resolved settings, files, versions), `corpus.json`, `vocab.txt` and `counts.txt` (what
+was counted), `log.jsonl`, `checkpoints/`, `best/` (the model of the best evaluation) and, when the run is done,
+`model/` and `result.json`; `rescued/` holds the last good weights of a run whose loss ceased to be a number.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from elmokit._version import __version__
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
@@ -23,7 +24,7 @@ from elmokit.formats import load, save
 from elmokit.formats._atomic import atomic_path, write_text_atomic
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
-from elmokit.text.vocabulary import SPECIALS, Vocabulary, read_vocabulary, write_vocabulary
+from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
 from elmokit.training.corpus import SentenceStream, find_files
@@ -37,6 +38,8 @@ from elmokit.training.perplexity import measure_perplexity, read_text
 from elmokit.training.step import LanguageModelStep
 from elmokit.training.survey import survey_corpus
 from elmokit.training.windows import WindowStream
+
+_INIT_WARMUP = 100
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,9 @@ def pretrain(
         run = Run(config, files, reading)
         vocabulary = run.vocabulary()
         bilm = BiLM(config.build_model(len(vocabulary)), vocabulary=vocabulary, seed=config.seed)
+        if config.loss.first_bias == "unigram":
+            assert bilm.softmax is not None
+            bilm.softmax.expect(run.frequencies())
         return run.train(bilm, report)
     if files.vocab is not None:
         raise ConfigError("a model to start from (--init) brings its own vocabulary: leave --vocab out.")
@@ -106,10 +112,16 @@ def pretrain(
     if (config.loss.kind == "adaptive") != bool(bilm.config.softmax_cutoffs):
         wanted = "loss.kind must" if bilm.config.softmax_cutoffs else "loss.kind cannot"
         raise ConfigError(f"{wanted} be 'adaptive' for the softmax of {files.init}, but it is {config.loss.kind!r}.")
+    if not config.optimizer.warmup_steps:  # an optimiser without memory must not make full steps at once
+        warm = config.optimizer.model_copy(update={"warmup_steps": _INIT_WARMUP})
+        config = config.model_copy(update={"optimizer": warm})
     run = Run(config, files, reading)
     if not any(word in bilm.vocabulary for word in run.vocabulary().tokens if word not in SPECIALS):
         raise ConfigError(f"no word of the training text is in the vocabulary of {files.init}: is it another language?")
-    run.note = f"weights from {files.init}, fresh optimiser, {files.skip_tokens:,} predictions passed over"
+    run.note = (
+        f"weights from {files.init}, fresh optimiser, warm-up of {config.optimizer.warmup_steps} steps, "
+        f"{files.skip_tokens:,} predictions passed over"
+    )
     return run.train(bilm, report)
 
 
@@ -143,6 +155,11 @@ class Run:
     def vocabulary(self) -> Vocabulary:
         """The run's own word list."""
         return read_vocabulary(self.output / "vocab.txt")
+
+    def frequencies(self) -> Tensor:
+        """How often each word of the vocabulary is predicted, the boundaries by one direction each."""
+        counts = [int(line) for line in (self.output / "counts.txt").read_text(encoding="utf-8").split()]
+        return torch.tensor(counts, dtype=torch.float64)  # (V,)
 
     def _clean(self) -> None:
         """Remove what a kill has left half-written."""
@@ -183,6 +200,10 @@ class Run:
                 stacklevel=2,
             )
         write_vocabulary_atomic(vocabulary, self.output / "vocab.txt")
+        counts = {**found.counts, BEGIN: found.num_sentences // 2, END: found.num_sentences // 2}
+        counts[UNKNOWN] = found.num_words - known
+        lines = (f"{counts.get(word, 0)}\n" for word in vocabulary.tokens)
+        write_text_atomic(self.output / "counts.txt", "".join(lines))
         size = {
             "num_words": found.num_words,
             "num_sentences": found.num_sentences,

@@ -101,6 +101,11 @@ class WindowStream:
     def __next__(self) -> Window:
         return self._builder.build(self._rows, [self.sentences] * len(self._rows))
 
+    @property
+    def epoch(self) -> int:
+        """That of the next sentence."""
+        return int(getattr(self.sentences, "epoch", 0))
+
     def state_dict(self) -> dict[str, Any]:
         """Where the stream stands: in the corpus, and in each row's own sentence."""
         return {
