@@ -121,6 +121,26 @@ def test_sparse_adam_touches_only_the_rows_it_is_given() -> None:
         assert (weight != before).any(1).nonzero()[:, 0].tolist() == sorted(set(ids))
 
 
+def test_each_row_has_the_steps_that_adam_would_give_it_alone() -> None:
+    """However late a row is touched for the first time, and however seldom: nothing depends on the other rows."""
+    generator = torch.Generator().manual_seed(4)
+    table = torch.nn.Parameter(torch.randn(5, 3, generator=generator))
+    alone = [torch.nn.Parameter(row.detach().clone()) for row in table]
+    config = settings(kind="adamw", learning_rate=0.1, clip_norm=None)
+    optimizer = Optimizer([], [("table", table)], config, 100)
+    singles = [torch.optim.Adam([row], lr=0.1, betas=config.betas, eps=config.eps) for row in alone]
+    for step in range(40):
+        ids = [0, *([1] if step % 7 == 3 else []), *([2] if step > 30 else []), *([4, 0] if step % 2 else [])]
+        rows = torch.randn(len(ids), 3, generator=generator)
+        table.grad = sparse_gradient(torch.tensor(ids), rows, table)
+        optimizer.update(step)
+        for number, (row, single) in enumerate(zip(alone, singles, strict=True)):
+            if number in ids:
+                row.grad = torch.stack([part for own, part in zip(ids, rows, strict=True) if own == number]).sum(0)
+                single.step()
+    torch.testing.assert_close(table.detach(), torch.stack([row.detach() for row in alone]))
+
+
 def test_sparse_adam_starts_as_adam_does() -> None:
     """The first step of the rows in play is that of Adam without decay."""
     one, other = matrix(), matrix()

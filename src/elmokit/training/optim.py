@@ -7,7 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
-from torch.optim import SparseAdam
 
 from elmokit.training.config import OptimizerConfig
 
@@ -16,8 +15,7 @@ class Optimizer:
     """One optimiser for all parameters: schedule, clip and update in one call.
 
     Parameters whose gradients are sparse, which are the softmax rows under a sampled loss, are updated where the
-    gradient has rows and nowhere else; for Adagrad that is the same as a dense update, for Adam the moments of the
-    other rows wait.
+    gradient has rows and nowhere else; for Adagrad that is the same as a dense update, for Adam see `RowAdam`.
 
     Args:
         dense: parameters with ordinary gradients, by name.
@@ -104,13 +102,48 @@ def _build(
     ]
     groups = [group for group in groups if group["params"]]
     found += [torch.optim.AdamW(groups, lr=rate, betas=config.betas, eps=config.eps, fused=True)] if groups else []
-    found += [SparseAdam(sparse, lr=rate, betas=config.betas, eps=config.eps)] if sparse else []
+    found += [RowAdam(sparse, lr=rate, betas=config.betas, eps=config.eps)] if sparse else []
     return found
 
 
 def _is_decayed(name: str, parameter: nn.Parameter) -> bool:
     """Say so of matrices whose rows all take part in every step: neither tables nor the softmax."""
     return parameter.dim() > 1 and "table" not in name and not name.startswith("softmax.")
+
+
+class RowAdam(TorchOptimizer):
+    """Adam for matrices of which a step touches few rows; the moments of the others wait.
+
+    Every row counts its own steps. With one count for all, as in `torch.optim.SparseAdam`, the squared gradients of a
+    row that is seldom touched look too small for as long as it is new, and its steps are several times too large.
+    """
+
+    def __init__(self, params: list[nn.Parameter], *, lr: float, betas: tuple[float, float], eps: float) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Update the rows that coalesced sparse gradients name."""
+        for group in self.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    self._update(parameter, group["lr"], group["betas"], group["eps"])
+
+    def _update(self, parameter: nn.Parameter, rate: float, betas: tuple[float, float], eps: float) -> None:
+        assert parameter.grad is not None
+        rows, gradient = parameter.grad.indices()[0], parameter.grad.values()  # (K,), (K, …)
+        state = self.state[parameter]
+        if not state:
+            state["steps"] = torch.zeros(len(parameter), device=parameter.device)
+            state["mean"], state["square"] = torch.zeros_like(parameter), torch.zeros_like(parameter)
+        steps = state["steps"][rows] + 1  # (K,)
+        mean = state["mean"][rows].lerp_(gradient, 1 - betas[0])  # (K, …)
+        square = state["square"][rows].mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])  # (K, …)
+        state["steps"][rows], state["mean"][rows], state["square"][rows] = steps, mean, square
+        steps = steps.view(-1, *[1] * (gradient.dim() - 1))  # (K, …)
+        mean /= 1 - betas[0] ** steps
+        square /= 1 - betas[1] ** steps
+        parameter[rows] -= rate * mean / square.sqrt_().add_(eps)
 
 
 def rate_factor(config: OptimizerConfig, step: int, num_steps: int) -> float:
