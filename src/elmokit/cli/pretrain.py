@@ -1,6 +1,8 @@
 """`elmokit pretrain` and `elmokit finetune`: train a model on text."""
 
 import json
+import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -69,6 +71,7 @@ def pretrain(
     with training_bar(output) as bar:
         done = run(settings, files, report=bar.report, reading=bar.reading)
     _print(done, as_json=as_json)
+    _end_at_once()
 
 
 def finetune(
@@ -119,6 +122,7 @@ def finetune(
     with training_bar(output) as bar:
         done = run(model, settings, files, extend_vocab=extend_vocab, report=bar.report, reading=bar.reading)
     _print(done, as_json=as_json)
+    _end_at_once()
 
 
 def _parse_changes(changes: list[str] | None) -> dict[str, str]:
@@ -146,3 +150,11 @@ def _print(done: "RunResult", *, as_json: bool) -> None:
                 f"{found['oov_rate']:.1%} unknown"
             )
     typer.echo("\n".join(lines))
+
+
+def _end_at_once() -> None:
+    """End one of several processes without the interpreter's shutdown, which gloo's threads have been seen to abort."""
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

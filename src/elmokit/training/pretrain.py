@@ -270,7 +270,9 @@ class Run:
         try:
             if not (files.resume and loop.resume()):
                 self._begin(bilm, loop, sentences, measure=before is not None)
-            return self._finish(bilm, loop.run(), before or {})
+            result = self._finish(bilm, loop.run(), before or {})
+            self.processes.wait()  # who leaves early may tear down what the others still use
+            return result
         finally:
             log.close()
             leave()
