@@ -86,19 +86,16 @@ def vocab(
       elmokit corpus vocab corpus.txt.xz --output vocab.txt --min-count 3
       elmokit corpus vocab 'data/**/*.txt' --input text --output vocab.txt --max-size 100000
     """  # noqa: D301
-    from elmokit.text.vocabulary import UNKNOWN, write_vocabulary
+    from elmokit.text.vocabulary import UNKNOWN
     from elmokit.training.corpus import find_files
-    from elmokit.training.corpus_tools import build_vocabulary, count_words
+    from elmokit.training.corpus_tools import build_vocabulary, count_words, write_vocabulary_atomic
 
     paths = find_files(files)
     _check_folder(output)
     with _progress("counting") as report:
         counts = count_words(paths, input=input_, processes=processes, errors=errors, progress=report)
     vocabulary = build_vocabulary(counts, min_count=min_count, max_size=max_size)
-    from elmokit.formats._atomic import atomic_path
-
-    with atomic_path(output) as temporary:
-        write_vocabulary(vocabulary, temporary)
+    write_vocabulary_atomic(vocabulary, output)
     num_tokens = counts.total()
     coverage = sum(counts[word] for word in vocabulary.tokens if word != UNKNOWN) / num_tokens
     if as_json:

@@ -60,10 +60,7 @@ def embed(
       elmokit embed corpus.txt.gz top.parquet --model original --input text --layers top --pooling mean
       cat sentences.txt | elmokit embed - - --model original --layers average | head -n 2
     """  # noqa: D301
-    if model is None:
-        raise typer.BadParameter(
-            "name a model: a path, a published name such as original, or a Hub id.", param_hint="--model"
-        )
+    model = require_model(model)
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
     parsed = _parse_layers(layers)
@@ -95,6 +92,15 @@ def embed(
             typer.echo("elmokit: stopped; repeat the command to go on from here", err=True)
         raise
     _print(done, as_json=as_json)
+
+
+def require_model(model: str | None) -> str:
+    """The model that was named, or the default if there is one."""
+    if model is None:
+        raise typer.BadParameter(
+            "name a model: a path, a published name such as original, or a Hub id.", param_hint="--model"
+        )
+    return model
 
 
 def _return_freed_memory() -> None:

@@ -51,8 +51,8 @@ def _print_rows(rows: list[tuple[str, str]], *, as_json: bool) -> None:
 def _engine_rows() -> list[tuple[str, str]]:
     import torch
 
+    from elmokit.cores import usable_cores
     from elmokit.model.engines.native import find_native_cell, library_path
-    from elmokit.model.engines.workers import usable_cores
 
     cell = find_native_cell()
     missing = "not built: `elmokit build-engine` makes it (needs a C compiler); the portable steps are used"

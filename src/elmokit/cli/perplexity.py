@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from elmokit.cli.embed import DEFAULT_MODEL
+from elmokit.cli.embed import DEFAULT_MODEL, require_model
 
 InputOption = Annotated[
     Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
@@ -75,7 +75,7 @@ def score(
       elmokit score sentences.txt --model my-model
       cat sentences.txt | elmokit score - --model my-model --json | head -n 1
     """  # noqa: D301
-    model = _named(model)
+    model = require_model(model)
     from elmokit.embedding.lines import LineReader, check_readable
     from elmokit.formats import load
     from elmokit.text.vocabulary import BEGIN, END
@@ -122,7 +122,7 @@ def substitutes(
     Examples:
       elmokit substitutes "The play was naïve ." --position 1 --model my-model
     """  # noqa: D301
-    model = _named(model)
+    model = require_model(model)
     from elmokit.errors import InputError
     from elmokit.formats import load
     from elmokit.training.corpus import split_line
@@ -137,11 +137,3 @@ def substitutes(
         return
     for one in found:
         typer.echo(f"{one.word}\t{one.score:.3f}\t{one.forward:.3f}\t{one.backward:.3f}")
-
-
-def _named(model: str | None) -> str:
-    if model is None:
-        raise typer.BadParameter(
-            "name a model: a path, a published name such as original, or a Hub id.", param_hint="--model"
-        )
-    return model

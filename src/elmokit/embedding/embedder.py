@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmokit.cores import usable_cores
 from elmokit.embedding.batches import SentenceRunner
 from elmokit.embedding.pooling import Floats, Layers, Selection, parse_selection
 from elmokit.embedding.windows import cut_windows
@@ -21,7 +22,6 @@ from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
-from elmokit.model.engines.workers import usable_cores
 from elmokit.text.tokenize import Token, tokenize
 
 State = Literal["reset", "carry", "warm"]

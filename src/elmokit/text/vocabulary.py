@@ -20,7 +20,8 @@ BEGIN: Final = "<S>"
 END: Final = "</S>"
 UNKNOWN: Final = "<UNK>"
 SPECIALS: Final = (BEGIN, END, UNKNOWN)
-_SKIPPED: Final = "!!!MAXTERMID"
+SKIPPED: Final = "!!!MAXTERMID"
+"""A line that readers of vocabulary files pass over, so no word can be spelled so."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -80,13 +81,13 @@ def read_vocabulary(path: Path) -> Vocabulary:
     """
     with open_text(path) as lines:
         tokens = [line.strip() for line in lines]
-    return Vocabulary((token for token in tokens if token != _SKIPPED), origin=str(path))
+    return Vocabulary((token for token in tokens if token != SKIPPED), origin=str(path))
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
     """Write a vocabulary file; a word that would not come back as it is ends in an error, not in another word."""
     for token in vocabulary.tokens:
-        if token != token.strip() or "\n" in token or token == _SKIPPED or _LONE_SURROGATE.search(token):
+        if token != token.strip() or "\n" in token or token == SKIPPED or _LONE_SURROGATE.search(token):
             raise VocabularyError(
                 f"the word {token!r} cannot stand in a vocabulary file, where a word is a stripped line of UTF-8: "
                 "take it out of the vocabulary."

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TextIO, TypeVar
 
+from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError, ElmokitError, InputError
 from elmokit.text.files import open_text
 from elmokit.training.corpus import Input, split_line
@@ -85,7 +86,7 @@ def map_blocks(
         raise ConfigError(f"processes is {processes}: it must be at least 1.")
     sizes = [path.stat().st_size if path.is_file() else 0 for path in paths]
     if processes is None:
-        processes = 1 if 0 < sum(sizes) < _SMALL_CORPUS else _num_cores()
+        processes = 1 if 0 < sum(sizes) < _SMALL_CORPUS else usable_cores()
     blocks = _read_blocks(paths, sizes, progress)
     if processes == 1:
         yield from map(function, blocks)
@@ -115,10 +116,6 @@ def _map_in_pool(function: Callable[[Block], Result], blocks: Iterator[Block], p
 
 def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _num_cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _read_blocks(paths: Sequence[Path], sizes: Sequence[int], progress: Progress | None) -> Iterator[Block]:

@@ -209,10 +209,11 @@ def _heldout_hashes(paths: Sequence[Path], input: Input, processes: int | None) 
 
 def _hash_block(block: Block, *, input: Input, min_tokens: int) -> Hashes:
     sentences = [sentence for line in block.lines for sentence in split_line(replaced(line), input)]
-    return _hash_sentences([sentence for sentence in sentences if len(sentence) >= min_tokens])
+    return hash_sentences([sentence for sentence in sentences if len(sentence) >= min_tokens])
 
 
-def _hash_sentences(sentences: Sequence[Sequence[str]]) -> Hashes:
+def hash_sentences(sentences: Sequence[Sequence[str]]) -> Hashes:
+    """A number for each sentence by which it is known again, token by token."""
     hashes = (blake2b(" ".join(sentence).encode(), digest_size=8).digest() for sentence in sentences)
     return np.frombuffer(b"".join(hashes), dtype="<u8")
 
@@ -241,7 +242,7 @@ def _check_block(block: Block, *, input: Input) -> _Part:
                 found.long_tokens.add(place, num_long)
         all_sentences += sentences
     part.num_sentences = len(all_sentences)
-    part.hashes = _hash_sentences(all_sentences)
+    part.hashes = hash_sentences(all_sentences)
     return part
 
 

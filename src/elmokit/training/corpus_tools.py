@@ -16,14 +16,13 @@ from typing import Any, Literal
 import numpy as np
 
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
-from elmokit.text.vocabulary import SPECIALS, Vocabulary
+from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, write_vocabulary
 from elmokit.training.corpus import Input, check_input
 from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block
 
 Compression = Literal["xz", "gz", "none"]
 
 MAX_DISTINCT = 20_000_000
-_UNWRITABLE = "!!!MAXTERMID"  # readers of vocabulary files skip this line
 _MAX_PENDING_BYTES = 64_000_000
 _MAX_CHUNK_BYTES = 4_000_000
 
@@ -103,7 +102,7 @@ def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size:
             f"min_count is {min_count} and max_size {max_size}: the one must be at least 1, "
             f"the other more than the {len(SPECIALS)} special tokens."
         )
-    left_out = {*SPECIALS, _UNWRITABLE}
+    left_out = {*SPECIALS, SKIPPED}
     words = [word for word, count in counts.items() if count >= min_count and word not in left_out]
     if not words:
         raise InputError(
@@ -112,6 +111,14 @@ def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size:
         )
     words.sort(key=lambda word: (-counts[word], word))
     return Vocabulary([*SPECIALS, *words[: None if max_size is None else max_size - len(SPECIALS)]])
+
+
+def write_vocabulary_atomic(vocabulary: Vocabulary, path: Path) -> None:
+    """Write a vocabulary file in one step."""
+    from elmokit.formats._atomic import atomic_path  # loads torch, which counting does without
+
+    with atomic_path(path) as temporary:
+        write_vocabulary(vocabulary, temporary)
 
 
 @dataclass(frozen=True)

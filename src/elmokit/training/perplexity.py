@@ -19,13 +19,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
 from elmokit.model.engines.infer import InferEngine
 from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
-from elmokit.model.engines.workers import compute_on_one_core, usable_cores
+from elmokit.model.engines.workers import compute_on_one_core
 from elmokit.model.lstm import LstmState
 from elmokit.training.corpus import Input, read_sentences
 from elmokit.training.losses import target_log_probs

@@ -21,15 +21,15 @@ from torch import Tensor
 from elmokit._version import __version__
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.formats import load, save
-from elmokit.formats._atomic import atomic_path, write_text_atomic
+from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
-from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
+from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
 from elmokit.training.corpus import SentenceStream, find_files
 from elmokit.training.corpus_blocks import Progress as Share
-from elmokit.training.corpus_tools import build_vocabulary
+from elmokit.training.corpus_tools import build_vocabulary, write_vocabulary_atomic
 from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
@@ -418,9 +418,3 @@ def _check_device(device: str) -> None:
         raise ConfigError(
             f"device {device!r} cannot be used here ({reason}): choose cpu, or a GPU that is there."
         ) from None
-
-
-def write_vocabulary_atomic(vocabulary: Vocabulary, path: Path) -> None:
-    """Write a vocabulary file in one step."""
-    with atomic_path(path) as temporary:
-        write_vocabulary(vocabulary, temporary)

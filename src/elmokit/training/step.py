@@ -16,13 +16,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
 from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.train import TrainEngine
-from elmokit.model.engines.workers import compute_on_one_core, usable_cores
+from elmokit.model.engines.workers import compute_on_one_core
 from elmokit.model.lstm import Lstm, LstmState
 from elmokit.training.config import LossConfig
 from elmokit.training.distributed import Processes

@@ -1,6 +1,5 @@
 """One pass over a training corpus before a run: its words, its size, and whether the held-out text is part of it."""
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,10 +9,8 @@ from pathlib import Path
 from elmokit.errors import InputError
 from elmokit.training.corpus import Input
 from elmokit.training.corpus_blocks import Block, Progress, map_blocks, tokenize_block
+from elmokit.training.corpus_check import MIN_HELDOUT_TOKENS, hash_sentences
 from elmokit.training.corpus_tools import WordCounts
-
-_TELLING_LENGTH = 5
-"""Tokens from which on a sentence is hardly ever repeated by chance."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,8 @@ def survey_corpus(
     """Read a corpus once; held-out sentences are given as tokens between spaces."""
     if not paths:
         raise InputError("there are no training files: name at least one.")
-    wanted = frozenset(_digest(line) for line in heldout if line.count(" ") >= _TELLING_LENGTH - 1)
-    words, num_words, num_sentences, repeated = WordCounts(), 0, 0, set[bytes]()
+    wanted = _hashes(line.split(" ") for line in heldout)
+    words, num_words, num_sentences, repeated = WordCounts(), 0, 0, set[int]()
     function = partial(_survey_block, input=input, heldout=wanted)
     for counts, sentences, found in map_blocks(function, paths, processes=processes, progress=progress):
         words.add(counts)
@@ -57,14 +54,13 @@ def survey_corpus(
     return Survey(words.counts, num_words, num_sentences, len(repeated), len(wanted))
 
 
-def _survey_block(block: Block, *, input: Input, heldout: frozenset[bytes]) -> tuple[Counter[str], int, set[bytes]]:
+def _survey_block(block: Block, *, input: Input, heldout: set[int]) -> tuple[Counter[str], int, set[int]]:
     sentences = tokenize_block(block, input=input)
     counts = Counter(token for sentence in sentences for token in sentence)
-    if not heldout:
-        return counts, len(sentences), set()
-    digests = (_digest(" ".join(sentence)) for sentence in sentences if len(sentence) >= _TELLING_LENGTH)
-    return counts, len(sentences), {digest for digest in digests if digest in heldout}
+    return counts, len(sentences), _hashes(sentences) & heldout if heldout else set()
 
 
-def _digest(line: str) -> bytes:
-    return hashlib.blake2b(line.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+def _hashes(sentences: Iterable[list[str]]) -> set[int]:
+    """Those of the sentences that are long enough not to recur by chance."""
+    telling = [sentence for sentence in sentences if len(sentence) >= MIN_HELDOUT_TOKENS]
+    return set(hash_sentences(telling).tolist())

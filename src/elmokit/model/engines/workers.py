@@ -7,7 +7,6 @@ the calls below bind the calling thread alone.
 """
 
 import ctypes
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,11 +17,6 @@ import torch
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def compute_on_one_core() -> None:
