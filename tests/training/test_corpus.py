@@ -66,6 +66,36 @@ def paths(texts: list[str], tmp_path: Path) -> list[Path]:
     return write_files(tmp_path, texts)
 
 
+def passages_of(stream: SentenceStream) -> list[list[list[str]]]:
+    found: list[list[list[str]]] = [[]]
+    for sentence in stream:
+        found[-1].append(sentence)
+        if not stream.continues:
+            found.append([])
+    assert found.pop() == []
+    return found
+
+
+def test_passages_stay_together(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, ["a\nb\nc\nd\ne\n\nf\ng\n\n\n", "h\ni\nj\nk"])
+    passages = ["abc", "de", "fg", "hij", "k"]
+    in_order = SentenceStream(paths, shuffle=False, passage_sentences=3, buffer_sentences=4, num_epochs=1)
+    assert ["".join(token for (token,) in passage) for passage in passages_of(in_order)] == passages
+    orders = set()
+    for seed in range(20):
+        stream = SentenceStream(paths, seed=seed, passage_sentences=3, buffer_sentences=100, num_epochs=1)
+        found = ["".join(token for (token,) in passage) for passage in passages_of(stream)]
+        assert sorted(found) == passages
+        orders.add(tuple(found))
+    assert len(orders) > 10
+
+
+def test_sentences_of_a_line_of_text_share_a_passage(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, ["It rains. Why?\nNobody knows! Go home.\n\nDr. No can't stay.\n"])
+    stream = SentenceStream(paths, input="text", passage_sentences=9, shuffle=False, num_epochs=1)
+    assert list(map(len, passages_of(stream))) == [4, 1]
+
+
 def test_read_sentences(paths: list[Path], texts: list[str], kind: Input) -> None:
     found = [sentence for path in paths for sentence in read_sentences(path, input=kind)]
     assert found == sentences_of(texts, kind)
@@ -153,9 +183,11 @@ def check_every_resume(paths: list[Path], **options: Any) -> None:
 
 
 @pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("passage", [1, 2, 50])
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_resuming_anywhere(paths: list[Path], kind: Input, size: int, shuffle: bool) -> None:
-    check_every_resume(paths, input=kind, buffer_sentences=size, shuffle=shuffle, num_epochs=2, seed=3)
+def test_resuming_anywhere(paths: list[Path], kind: Input, size: int, passage: int, shuffle: bool) -> None:
+    options: dict[str, Any] = {"buffer_sentences": size, "passage_sentences": passage}
+    check_every_resume(paths, input=kind, shuffle=shuffle, num_epochs=2, seed=3, **options)
 
 
 @settings(max_examples=40, deadline=None)

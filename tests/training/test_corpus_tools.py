@@ -274,6 +274,17 @@ def test_every_shard_is_a_sample_of_the_whole(tmp_path: Path) -> None:
         assert 900 < (numbers % 2).sum() < 1100
 
 
+def test_shards_keep_passages_together(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, ["1\n2\n3\n\n4\n5\n6\n7\n8\n", "10\n11\n"])
+    write_shards(paths, tmp_path / "out", num_shards=2, passage_sentences=3, compression="none")
+    shards = find_files([str(tmp_path / "out/*.txt")])
+    passages = [passage.split() for shard in shards for passage in shard.read_text().split("\n\n") if passage]
+    assert sorted(passages) == [["1", "2", "3"], ["10", "11"], ["4", "5", "6"], ["7", "8"]]
+    stream = SentenceStream(shards, passage_sentences=3, num_epochs=1)
+    read = "".join(token + (" " if stream.continues else ";") for (token,) in stream)
+    assert sorted(read.split(";")) == ["", "1 2 3", "10 11", "4 5 6", "7 8"]
+
+
 def test_more_shards_than_sentences(tmp_path: Path) -> None:
     paths = write_files(tmp_path, ["a\nb\n"])
     write_shards(paths, tmp_path / "out", num_shards=9, compression="xz")

@@ -189,6 +189,27 @@ def test_a_real_corpus_goes_on_where_it_was(tmp_path: Path) -> None:
     assert sum(window.num_predictions for window in open_stream()) == 2 * (6 + 3 + 2 + 4)
 
 
+def test_a_row_reads_a_passage_to_its_end(tmp_path: Path) -> None:
+    """Rows of more than one passage each, resumed at every window."""
+    (tmp_path / "text").write_text("a b\na c\na d\n\nb a\nb b\n\nc\n\nd d d\nd\n")
+
+    def open_stream() -> WindowStream:
+        sentences = SentenceStream([tmp_path / "text"], shuffle=False, passage_sentences=3, num_epochs=1)
+        return WindowStream(sentences, VOCABULARY, BYTES, num_rows=2, num_steps=3)
+
+    windows, found, states = open_stream(), [], []
+    for window in windows:
+        found.append(window.targets)
+        states.append(windows.state_dict())
+    forward = np.concatenate([targets[0] for targets in found], axis=1)  # (R, T)
+    rows = [" ".join(VOCABULARY.tokens[word] for word in row if word != NOTHING) for row in forward]
+    assert rows == ["a b </S> a c </S> a d </S>", "b a </S> b b </S> c </S> d d d </S> d </S>"]
+    for number, state in enumerate(states):
+        again = open_stream()
+        again.load_state_dict(state)
+        assert [window.targets.tolist() for window in again] == [rest.tolist() for rest in found[number + 1 :]]
+
+
 @settings(max_examples=40, deadline=None)
 @given(TEXT, st.integers(1, 3), st.integers(1, 3), SIZE)
 def test_processes_see_their_rows_of_the_same_windows(

@@ -115,6 +115,9 @@ def shard(
     shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over.")],
     compression: Annotated[Literal["xz", "gz", "none"], typer.Option(help="Of the shards.")] = "xz",
     seed: Annotated[int, typer.Option(min=0, help="Decides which shard a sentence goes to.")] = 0,
+    passage: Annotated[
+        int, typer.Option(min=1, help="Successive sentences that stay together, up to an empty line.")
+    ] = 1,
     input_: Input = "tokens",
     errors: Errors = "strict",
     processes: Processes = None,
@@ -140,6 +143,7 @@ def shard(
             input=input_,
             compression=compression,
             seed=seed,
+            passage_sentences=passage,
             processes=processes,
             errors=errors,
             overwrite=overwrite,

@@ -28,6 +28,9 @@ class CorpusConfig(Config):
     min_count: Positive = 1
     buffer_sentences: Positive = 100_000
     """Sentences shuffled at a time."""
+    passage_sentences: Positive = 1
+    """Successive sentences that stay together, so that a row reads on where it stopped; an empty line ends a passage.
+    With 1 every sentence comes in random order, as in bilm-tf."""
 
 
 class LossConfig(Config):

@@ -1,8 +1,8 @@
 """The sentences of a corpus that may be larger than memory, in an order that a run can be resumed in.
 
-A `SentenceStream` reads files in a random order and shuffles what it reads one buffer at a time. Everything random is
-a function of (seed, epoch, number of the buffer), so the place where a buffer began and how much of it was given out
-say exactly where the stream stands.
+A `SentenceStream` reads files in a random order and shuffles what it reads one buffer at a time, sentence by sentence
+or in passages of successive sentences. Everything random is a function of (seed, epoch, number of the buffer), so the
+place where a buffer began and how much of it was given out say exactly where the stream stands.
 """
 
 import glob
@@ -107,7 +107,8 @@ class SentenceStream(Iterator[list[str]]):
     """Iterate over the sentences of many files for training, with bounded memory and an exact place to resume from.
 
     In each epoch every sentence comes once. Files come in a random order; sentences are read into a buffer, across
-    the ends of files, and a full buffer is given out in random order before the next one is read.
+    the ends of files, and a full buffer is given out in random order before the next one is read. A passage stays
+    together: successive sentences up to a number, an empty line or the end of the file.
 
     Args:
         paths: The files, as `find_files` gives them; they must stay as they are while the stream lives.
@@ -115,11 +116,13 @@ class SentenceStream(Iterator[list[str]]):
         seed: Decides every order.
         shuffle: False gives the sentences in the order of the files and lines.
         buffer_sentences: Sentences of a buffer; it is also full at 64 MB of text.
+        passage_sentences: Sentences of a passage at most.
         num_epochs: Times to go through the corpus; None never ends.
 
     Attributes:
         epoch: Epoch of the next sentence, from 0; `num_epochs` when all is done.
         num_sentences: Sentences given out since the first epoch began.
+        continues: Whether the next sentence belongs to the passage of the last one.
 
     Raises:
         InputError: If there are no files, one of them cannot be read or changes, or no sentence is in them. After an
@@ -134,11 +137,13 @@ class SentenceStream(Iterator[list[str]]):
         seed: int = 0,
         shuffle: bool = True,
         buffer_sentences: int = 100_000,
+        passage_sentences: int = 1,
         num_epochs: int | None = None,
     ) -> None:
         check_input(input)
-        numbers = {"seed": (seed, 0), "buffer_sentences": (buffer_sentences, 1), "num_epochs": (num_epochs, 1)}
-        for name, (value, least) in numbers.items():
+        numbers = {"buffer_sentences": buffer_sentences, "passage_sentences": passage_sentences}
+        for name, value in {"seed": seed, **numbers, "num_epochs": num_epochs}.items():
+            least = 0 if name == "seed" else 1
             if value is not None and value < least:
                 raise ConfigError(f"{name} is {value}: it must be at least {least}.")
         if not paths:
@@ -151,6 +156,7 @@ class SentenceStream(Iterator[list[str]]):
         self._seed = seed
         self._shuffle = shuffle
         self._buffer_sentences = buffer_sentences
+        self._passage_sentences = passage_sentences
         self._sizes = [_file_size(path) for path in self.paths]
         self._identity = {  # what must be the same for a state to mean the same sentences
             "num_files": len(self.paths),
@@ -159,19 +165,20 @@ class SentenceStream(Iterator[list[str]]):
             "raw_text": int(input == "text"),
             "seed": seed,
             "shuffle": int(shuffle),
-            "buffer_sentences": buffer_sentences,
+            **numbers,
         }
         self._move_to(_Place(), buffer_number=0)
 
-    def _move_to(self, begin: _Place, *, buffer_number: int, num_emitted: int = 0) -> None:
+    def _move_to(self, begin: _Place, *, buffer_number: int, num_emitted: int = 0, within: int = 0) -> None:
         """Stand at a buffer that has not been read yet, with nothing open."""
         self._begin = begin
         self._buffer_number = buffer_number
-        self._num_emitted = num_emitted
-        self._buffer: list[bytes] = []  # each sentence as UTF-8 with spaces between its tokens, which have none
+        self._num_emitted = num_emitted  # whole passages of the buffer
+        self._within = within  # sentences of the passage behind them
+        self._buffer: list[bytes] = []  # passages as UTF-8, one sentence a line, spaces between tokens, which have none
         self._order: NDArray[np.int64] | None = None
         self._reader: Iterator[tuple[_Place, bytes]] | None = None
-        self._pending: tuple[_Place, bytes] | None = None  # the first sentence of the next buffer
+        self._pending: tuple[_Place, bytes] | None = None  # the first passage of the next buffer
 
     def __next__(self) -> list[str]:
         if self.num_epochs is not None and self.epoch >= self.num_epochs:
@@ -179,12 +186,21 @@ class SentenceStream(Iterator[list[str]]):
         if not self._buffer:
             self._fill()
         number = self._num_emitted if self._order is None else self._order[self._num_emitted]
-        sentence = self._buffer[number].decode().split(" ")
-        self._num_emitted += 1
+        passage = self._buffer[number].split(b"\n")
+        sentence = passage[self._within].decode().split(" ")
+        self._within += 1
         self.num_sentences += 1
+        if self._within == len(passage):
+            self._within = 0
+            self._num_emitted += 1
         if self._num_emitted == len(self._buffer):
             self._leave_buffer()
         return sentence
+
+    @property
+    def continues(self) -> bool:
+        """Whether the next sentence belongs to the passage of the last one."""
+        return self._within > 0
 
     def _leave_buffer(self) -> None:
         self._buffer = []
@@ -197,20 +213,23 @@ class SentenceStream(Iterator[list[str]]):
             self._buffer_number += 1
 
     def _fill(self) -> None:
-        """Read the buffer that begins at `_begin` and one sentence more, to know whether the epoch ends with it."""
-        reader = self._reader or self._read_epoch(self._begin)
+        """Read the buffer that begins at `_begin` and one passage more, to know whether the epoch ends with it."""
+        reader = self._reader or self._read_passages(self._begin)
         buffer: list[bytes] = []
-        num_bytes = 0
+        num_sentences = num_bytes = 0
         try:
             item = first = self._pending or next(reader, None)
-            while item is not None and len(buffer) < self._buffer_sentences and num_bytes < _MAX_BUFFER_BYTES:
+            while item is not None and num_sentences < self._buffer_sentences and num_bytes < _MAX_BUFFER_BYTES:
                 buffer.append(item[1])
+                num_sentences += item[1].count(b"\n") + 1
                 num_bytes += len(item[1])
                 item = next(reader, None)
             if first is None or self._num_emitted >= len(buffer):
                 raise InputError(self._missing_sentences())
         except BaseException:  # whoever resumes or tries again reads this buffer from its beginning
-            self._move_to(self._begin, buffer_number=self._buffer_number, num_emitted=self._num_emitted)
+            self._move_to(
+                self._begin, buffer_number=self._buffer_number, num_emitted=self._num_emitted, within=self._within
+            )
             raise
         self._begin, self._buffer, self._reader, self._pending = first[0], buffer, reader, item
         if self._shuffle:
@@ -226,6 +245,20 @@ class SentenceStream(Iterator[list[str]]):
         """The numbers of the files in the order of this epoch."""
         size = len(self.paths)
         return random_order(size, self._seed, self.epoch, _FILE_ORDER) if self._shuffle else np.arange(size)
+
+    def _read_passages(self, begin: _Place) -> Iterator[tuple[_Place, bytes]]:
+        first = last = begin
+        passage: list[bytes] = []
+        for place, sentence in self._read_epoch(begin):
+            is_next = place.file == last.file and place.line <= last.line + 1  # a line without a sentence divides
+            if passage and not (is_next and len(passage) < self._passage_sentences):
+                yield first, b"\n".join(passage)
+                passage = []
+            first = first if passage else place
+            passage.append(sentence)
+            last = place
+        if passage:
+            yield first, b"\n".join(passage)
 
     def _read_epoch(self, begin: _Place) -> Iterator[tuple[_Place, bytes]]:
         for file, number in enumerate(self._files()):
@@ -255,6 +288,7 @@ class SentenceStream(Iterator[list[str]]):
             "num_sentences": self.num_sentences,
             "buffer": self._buffer_number,
             "num_emitted": self._num_emitted,
+            "within": self._within,
             **self._begin._asdict(),
             **self._identity,
         }
@@ -276,7 +310,8 @@ class SentenceStream(Iterator[list[str]]):
         self.epoch = state["epoch"]
         self.num_sentences = state["num_sentences"]
         begin = _Place(state["file"], state["line"], state["sentence"])
-        self._move_to(begin, buffer_number=state["buffer"], num_emitted=state["num_emitted"])
+        emitted = {"num_emitted": state["num_emitted"], "within": state["within"]}
+        self._move_to(begin, buffer_number=state["buffer"], **emitted)
 
 
 def _difference(key: str, saved: int, given: int) -> str:

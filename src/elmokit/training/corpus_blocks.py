@@ -41,7 +41,11 @@ def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict") -> 
     Raises:
         InputError: If a line is not UTF-8 and `errors` is "strict".
     """
-    sentences: list[list[str]] = []
+    return [sentence for line in tokenize_lines(block, input=input, errors=errors) for sentence in line]
+
+
+def tokenize_lines(block: Block, *, input: Input, errors: Errors = "strict") -> Iterator[list[list[str]]]:
+    """The sentences of each line of a block, as `tokenize_block` gives them."""
     for number, line in enumerate(block.lines, start=block.first_line):
         text = replaced(line)
         if errors == "strict" and text is not line:
@@ -49,8 +53,7 @@ def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict") -> 
                 f"line {number} of {block.path} is not UTF-8: convert the file, "
                 "or let --errors replace (errors='replace') put U+FFFD there."
             )
-        sentences += split_line(text, input)
-    return sentences
+        yield split_line(text, input)
 
 
 def replaced(line: str) -> str:

@@ -11,14 +11,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, write_vocabulary
 from elmokit.training.corpus import Input, check_input
-from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block
+from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block, tokenize_lines
 
 Compression = Literal["xz", "gz", "none"]
 
@@ -129,6 +129,7 @@ class ShardSummary:
     num_tokens: int
     input: Input
     seed: int
+    passage_sentences: int
     shards: list[dict[str, Any]]
     """Name, num_sentences, num_tokens, sha256 of each."""
     sources: list[dict[str, Any]]
@@ -147,6 +148,7 @@ def write_shards(
     input: Input = "tokens",
     compression: Compression = "xz",
     seed: int = 0,
+    passage_sentences: int = 1,
     processes: int | None = None,
     errors: Errors = "strict",
     overwrite: bool = False,
@@ -165,6 +167,7 @@ def write_shards(
         input: "tokens" or "text", as for `read_sentences`.
         compression: Of the shards.
         seed: Decides which shard a sentence goes to.
+        passage_sentences: Successive sentences that stay together, up to an empty line; an empty line follows them.
         processes: Processes to tokenize with, and threads to compress with; None takes what there is.
         errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
         overwrite: Replace a folder that holds something.
@@ -177,21 +180,25 @@ def write_shards(
     from elmokit.formats._atomic import atomic_directory  # its package imports torch
 
     check_input(input)
-    if num_shards < 1 or seed < 0:
-        raise ConfigError(f"num_shards is {num_shards} and seed {seed}: they must be at least 1 and 0.")
+    if num_shards < 1 or passage_sentences < 1 or seed < 0:
+        raise ConfigError(
+            f"num_shards is {num_shards}, passage_sentences {passage_sentences} and seed {seed}: "
+            "they must be at least 1, 1 and 0."
+        )
     with atomic_directory(output_dir, overwrite=overwrite) as folder:
         with _ShardWriter(folder, num_shards, compression) as writer:
-            function = partial(_lines_of_block, input=input, errors=errors)
-            for number, lines in enumerate(map_blocks(function, paths, processes=processes, progress=progress)):
+            function = partial(_passages_of_block, size=passage_sentences, input=input, errors=errors)
+            for number, passages in enumerate(map_blocks(function, paths, processes=processes, progress=progress)):
                 key = np.random.SeedSequence([seed, number])
-                shards = np.atleast_1d(np.random.Philox(key).random_raw(len(lines))) % num_shards
-                for shard, (line, num_tokens) in zip(shards.tolist(), lines, strict=True):
-                    writer.add(shard, line, num_tokens)
+                shards = np.atleast_1d(np.random.Philox(key).random_raw(len(passages))) % num_shards
+                for shard, passage in zip(shards.tolist(), passages, strict=True):
+                    writer.add(shard, passage)
         summary = ShardSummary(
             num_sentences=sum(writer.num_sentences),
             num_tokens=sum(writer.num_tokens),
             input=input,
             seed=seed,
+            passage_sentences=passage_sentences,
             shards=writer.describe(),
             sources=[_describe(path) for path in paths],
         )
@@ -202,9 +209,33 @@ def write_shards(
     return summary
 
 
-def _lines_of_block(block: Block, *, input: Input, errors: Errors) -> list[tuple[bytes, int]]:
-    sentences = tokenize_block(block, input=input, errors=errors)
-    return [((" ".join(tokens) + "\n").encode(), len(tokens)) for tokens in sentences]
+class _Passage(NamedTuple):
+    """Lines of a shard that stay together."""
+
+    text: bytes
+    num_sentences: int
+    num_tokens: int
+
+
+def _passages_of_block(block: Block, *, size: int, input: Input, errors: Errors) -> list[_Passage]:
+    passages: list[list[list[str]]] = [[]]
+    for line in tokenize_lines(block, input=input, errors=errors):
+        if not line:
+            passages.append([])
+        for sentence in line:
+            if len(passages[-1]) == size:
+                passages.append([])
+            passages[-1].append(sentence)
+    end = "\n" if size > 1 else ""
+    return [
+        _Passage(
+            ("".join(" ".join(tokens) + "\n" for tokens in passage) + end).encode(),
+            len(passage),
+            sum(map(len, passage)),
+        )
+        for passage in passages
+        if passage
+    ]
 
 
 def _describe(path: Path) -> dict[str, Any]:
@@ -242,11 +273,11 @@ class _ShardWriter:
         self._pool = ThreadPoolExecutor(2)
         self._waiting: deque[tuple[Path, Future[bytes]]] = deque()
 
-    def add(self, shard: int, line: bytes, num_tokens: int) -> None:
-        self._lines[shard].append(line)
-        self._sizes[shard] += len(line)
-        self.num_sentences[shard] += 1
-        self.num_tokens[shard] += num_tokens
+    def add(self, shard: int, passage: _Passage) -> None:
+        self._lines[shard].append(passage.text)
+        self._sizes[shard] += len(passage.text)
+        self.num_sentences[shard] += passage.num_sentences
+        self.num_tokens[shard] += passage.num_tokens
         if self._sizes[shard] >= self._chunk_bytes:
             self._flush(shard)
 

@@ -235,6 +235,7 @@ class Run:
             input=config.corpus.input,
             seed=config.seed,
             buffer_sentences=config.corpus.buffer_sentences,
+            passage_sentences=config.corpus.passage_sentences,
             num_epochs=None if config.loop.max_steps else config.num_epochs,
         )
         windows = WindowStream(

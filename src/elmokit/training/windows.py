@@ -8,7 +8,8 @@ both.
 Notation: R rows, T steps of a window, K distinct tokens, C columns of a token's row.
 """
 
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -46,7 +47,10 @@ class Window:
 
 
 class Sentences(Protocol):
-    """Sentences that know their place."""
+    """Sentences that know their place.
+
+    It may have `continues`: whether the next sentence belongs to the passage of the last one.
+    """
 
     def __next__(self) -> list[str]:
         """The tokens of the next one."""
@@ -59,15 +63,28 @@ class Sentences(Protocol):
 
 
 class _Row:
-    """The sentence that a row is in, and how many of its predictions were made."""
+    """The sentence that a row is in, how many of its predictions were made, and the rest of its passage."""
 
-    def __init__(self, tokens: list[str] | None = None, done: int = 0) -> None:
+    def __init__(self, tokens: list[str] | None = None, done: int = 0, rest: Iterable[list[str]] = ()) -> None:
         self.tokens = tokens
         self.done = done
+        self.rest = deque(rest)
+
+    def take(self, source: Any) -> list[str] | None:
+        """Begin the next sentence, of the same passage or of the next; None if there is none."""
+        if not self.rest:
+            first = next(source, None)
+            if first is None:
+                return None
+            self.rest.append(first)
+            while getattr(source, "continues", False):
+                self.rest.append(next(source))
+        self.tokens, self.done = self.rest.popleft(), 0
+        return self.tokens
 
 
 class WindowStream:
-    """Windows of rows that share one stream of sentences: a row takes the next one when its last is used up.
+    """Windows of rows that share one stream of sentences: a row takes the next passage when its last is used up.
 
     Every process of a run forms the same windows and looks up the tokens of its own rows only, so what a row reads
     does not depend on the number of processes.
@@ -107,10 +124,10 @@ class WindowStream:
         return int(getattr(self.sentences, "epoch", 0))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands: in the corpus, and in each row's own sentence."""
+        """Where the stream stands: in the corpus, and in each row's own passage."""
         return {
             "sentences": self.sentences.state_dict(),
-            "rows": [None if row.tokens is None else [row.done, *row.tokens] for row in self._rows],
+            "rows": [{"done": row.done, "tokens": row.tokens, "rest": list(row.rest)} for row in self._rows],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -121,7 +138,7 @@ class WindowStream:
                 "resume with the batch_size of the run."
             )
         self.sentences.load_state_dict(state["sentences"])
-        self._rows = [_Row() if row is None else _Row(list(row[1:]), int(row[0])) for row in state["rows"]]
+        self._rows = [_Row(**row) for row in state["rows"]]
 
 
 def read_in_order(
@@ -173,12 +190,10 @@ class _Builder:
         for number, (row, source) in enumerate(zip(rows, sources, strict=True)):
             filled = 0
             while filled < self.num_steps:
-                if row.tokens is None:
-                    tokens = next(source, None)
-                    if tokens is None:
-                        break
-                    row.tokens, row.done = tokens, 0
-                tokens, begin = row.tokens, row.done
+                tokens = row.take(source) if row.tokens is None else row.tokens
+                if tokens is None:
+                    break
+                begin = row.done
                 end = min(begin + self.num_steps - filled, len(tokens) + 1)
                 place = slice(filled, filled + end - begin)
                 for side, (sequence, closing) in enumerate(((tokens, END), (tokens[::-1], BEGIN))):
