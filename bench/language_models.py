@@ -1,5 +1,6 @@
 """Write down what a finished training run reached, for the tables of docs/pretraining.md.
 
+    python bench/language_models.py text DATA --output FOLDER          task data without labels, to fine-tune on
     python bench/language_models.py run RUN --name "Penn Treebank" --valid FILE --test FILE --json results/lm-ptb.json
     python bench/language_models.py finetune RUN --name "SST" --json results/finetune-sst.json
 
@@ -9,17 +10,42 @@ RUN is the folder of `elmokit pretrain` or `elmokit finetune`. Perplexities are 
 import argparse
 import hashlib
 import json
+import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import elmokit
 from elmokit.formats import fingerprint
+from elmokit.tasks.ner.reader import read_conll2003
+from elmokit.text.files import open_text
 from elmokit.training.perplexity import read_text
 from elmokit.training.pretrain import evaluate_both
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.machine import provenance
+
+
+def task_sentences(data: Path, split: str) -> Iterator[tuple[str, list[str]]]:
+    """Sentences of SST and CoNLL-2003, by the name of the set."""
+    with open_text(data / f"sentiment/sst/trees/{split}.txt") as trees:
+        for tree in trees:
+            yield "sst", re.findall(r"\(\d ([^()]+)\)", tree)
+    file = {"train": "eng.train", "dev": "eng.testa"}[split]
+    for example in read_conll2003(data / "ner/conll2003" / file):
+        yield "conll2003", list(example.tokens)
+
+
+def write_task_text(data: Path, output: Path) -> None:
+    output.mkdir(parents=True, exist_ok=True)
+    for split in ("train", "dev"):
+        lines: dict[str, list[str]] = {}
+        for name, tokens in task_sentences(data, split):
+            lines.setdefault(name, []).append(" ".join(tokens) + "\n")
+        for name, own in lines.items():
+            (output / f"{name}-{split}.txt").write_text("".join(own), encoding="utf-8")
+            print(f"{name}-{split}.txt: {len(own):,} sentences")
 
 
 def training_hours(run: Path) -> float:
@@ -56,13 +82,16 @@ def describe(run: Path, name: str) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("kind", choices=["run", "finetune"])
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--name", required=True)
+    parser.add_argument("kind", choices=["text", "run", "finetune"])
+    parser.add_argument("run", type=Path, metavar="RUN|DATA")
+    parser.add_argument("--name")
     parser.add_argument("--valid", type=Path)
     parser.add_argument("--test", type=Path)
-    parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--output", type=Path)
     options = parser.parse_args()
+    if options.kind == "text":
+        return write_task_text(options.run, options.output)
     result = describe(options.run, options.name)
     if options.kind == "run":
         bilm = elmokit.load(options.run / "model")

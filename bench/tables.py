@@ -17,6 +17,10 @@ def read(name: str) -> dict:
     return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
 
 
+def read_all(prefix: str) -> list[dict]:
+    return [read(path.stem) for path in sorted((ROOT / "results").glob(f"{prefix}*.json"))]
+
+
 def source(*results: dict) -> list[str]:
     lines = [f"`{r['command']}` (commit {r['commit']}, torch {r['torch']}, {r['cpu']})" for r in results]
     return ["", *(f"Made by {line}." for line in lines)]
@@ -157,9 +161,38 @@ def original() -> list[str]:
     ]
 
 
+def language_models() -> list[str]:
+    lines = [
+        "| | state carried: forward | backward | average | state reset: average | vocabulary | unknown | hours |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    results = read_all("lm-")
+    for result in results:
+        for split in ("valid", "test"):
+            carry, reset = result[split]["carry"], result[split]["reset"]
+            lines.append(
+                f"| {result['name']}, {split} | {carry['forward']['perplexity']:.1f} | "
+                f"{carry['backward']['perplexity']:.1f} | {carry['average']:.1f} | {reset['average']:.1f} | "
+                f"{carry['vocab_size']:,} | {carry['oov_rate']:.1%} | {result['hours']} |"
+            )
+    return lines + source(*results)
+
+
+def finetuning() -> list[str]:
+    lines = ["| fine-tuned on | before | after | known words: before | after |", "|---|---|---|---|---|"]
+    results = read_all("finetune-")
+    for result in results:
+        before, after = result["before"]["reset"], result["after"]["reset"]
+        lines.append(
+            f"| {result['name']} | {before['average']:.1f} | {after['average']:.1f} | {before['average_known']:.1f} | "
+            f"{after['average_known']:.1f} |"
+        )
+    return lines + source(*results)
+
+
 PAGES = {
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
-    "docs/pretraining.md": (original,),
+    "docs/pretraining.md": (original, language_models, finetuning),
 }
 
 

@@ -2,9 +2,8 @@
 
     python -m tests.embedding.killing MODEL INPUT FOLDER SUFFIX STATE NUMBER_OF_MOMENTS
 
-A moment is the n-th time that the run opens, syncs, renames or removes something or adds a record; a number of them are
-spread over the run (0: all that there are). Every run is a fork of this process, which imports everything once but
-computes nothing: no thread is lost in a fork.
+Beside the moments of `tests.killing` those count at which the run adds a record; a number of them are spread over the
+run (0: all that there are).
 """
 
 import json
@@ -13,8 +12,6 @@ import random
 import shutil
 import signal
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +22,7 @@ from elmokit.embedding import bulk, dumps, windows
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.embedding.store_writer import StoreWriter
+from tests.killing import Moments, in_fork
 
 WINDOW = 8
 windows.WINDOW_INPUTS = WINDOW
@@ -41,54 +39,6 @@ def contents(path: Path) -> Any:
         return values, raw, dict(file.attrs)
 
 
-class Moments:
-    """Counts moments in this process and ends it at one of them."""
-
-    def __init__(self, folder: Path, deadly: int | None) -> None:
-        self.count = 0
-        self._folder, self._deadly = str(folder), deadly
-        sys.addaudithook(self._hear)
-        self._wrap(os, "fsync")
-        self._wrap(StoreWriter, "add")
-
-    def _wrap(self, owner: Any, name: str) -> None:
-        original = getattr(owner, name)
-
-        def counted(*args: Any) -> Any:
-            self._pass()
-            return original(*args)
-
-        setattr(owner, name, counted)
-
-    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir") and self._folder in str(args[0]):
-            self._pass()
-
-    def _pass(self) -> None:
-        self.count += 1
-        if self.count == self._deadly:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def in_fork(action: Callable[[], Any]) -> tuple[int, Any]:
-    """What the action returned in a child, and how that ended."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.write(writing, json.dumps(action()).encode())
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with open(reading, "rb") as pipe:
-        answer = pipe.read()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), json.loads(answer) if answer else None
-
-
 def main(model: str, source: str, folder: Path, suffix: str, state: Any, num_points: int) -> None:
     output = folder / f"out{suffix}"
     journal = Path(f"{output}.journal")
@@ -101,8 +51,9 @@ def main(model: str, source: str, folder: Path, suffix: str, state: Any, num_poi
             windows.append(len(inputs)) or run(inputs, *args, **extra)
         )
         moments = Moments(folder, deadly)
+        moments.count(StoreWriter, "add")
         done = bulk.embed_file(source, output, embedder, bulk.EmbedOptions(batch_size=4))
-        return done.to_dict() | {"moments": moments.count, "embedded": sum(windows)}
+        return done.to_dict() | {"moments": len(moments.names), "embedded": sum(windows)}
 
     status, first = in_fork(embed)
     assert status == 0, "the uninterrupted run failed"

@@ -2,19 +2,15 @@
 
     python -m tests.training.killing FOLDER KIND NUMBER_OF_MOMENTS
 
-A moment is the n-th time that the run opens, syncs, renames or removes something in its folder, makes a step or is
-halfway through a checkpoint; half of the moments chosen have to do with checkpoints. Every run is a fork of this
-process, which imports everything once but computes nothing: no thread is lost in a fork.
+Beside the moments of `tests.killing` those count at which the run makes a step or is halfway through a checkpoint; half
+of the ones chosen have to do with checkpoints.
 """
 
 import io
 import json
-import os
 import random
 import signal
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,28 +18,17 @@ import torch
 import torch._dynamo  # an optimiser's first step would import it in every fork
 
 from elmokit.training.optim import Optimizer
+from tests.killing import Moments, in_fork, where
 from tests.training.runs import outcome, run, settings, write_corpus
 
 
-class Moments:
-    """Counts moments in this process and ends it at one of them, saying where on the way."""
+class TrainingMoments(Moments):
+    """Steps and half-written checkpoints are moments too."""
 
     def __init__(self, folder: Path, deadly: int | None) -> None:
-        self.names: list[str] = []
-        self._folder, self._deadly = folder, deadly
-        sys.addaudithook(self._hear)
-        self._wrap(os, "fsync")
-        self._wrap(Optimizer, "update")
+        super().__init__(folder, deadly)
+        self.count(Optimizer, "update")
         self._save, torch.save = torch.save, self._save_by_halves
-
-    def _wrap(self, owner: Any, name: str) -> None:
-        original = getattr(owner, name)
-
-        def counted(*args: Any) -> Any:
-            self._pass(name)
-            return original(*args)
-
-        setattr(owner, name, counted)
 
     def _save_by_halves(self, content: Any, file: Any) -> None:
         whole = io.BytesIO()
@@ -51,47 +36,15 @@ class Moments:
         half = len(whole.getvalue()) // 2
         file.write(whole.getvalue()[:half])
         file.flush()
-        self._pass("half a checkpoint")
+        self.reach("half a checkpoint")
         file.write(whole.getvalue()[half:])
-
-    def _hear(self, event: str, args: tuple[Any, ...]) -> None:
-        if event in ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir") and str(self._folder) in str(args[0]):
-            self._pass(f"{event} {args[0]}")
-
-    def _pass(self, name: str) -> None:
-        self.names.append(name)
-        if len(self.names) == self._deadly:
-            self._deadly = None
-            self._folder.with_suffix(".where").write_text(name, encoding="utf-8")
-            os.kill(os.getpid(), signal.SIGKILL)
-
-
-def in_fork(action: Callable[[], Any]) -> tuple[int, Any]:
-    """What the action returned in a child, and how that ended."""
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            os.close(reading)
-            with open(writing, "w", encoding="utf-8") as pipe:
-                pipe.write(json.dumps(action()))
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    os.close(writing)
-    with open(reading, encoding="utf-8") as pipe:
-        answer = pipe.read()
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), json.loads(answer) if answer else None
 
 
 def main(folder: Path, kind: str, num_points: int) -> None:
     corpus, config = write_corpus(folder), settings(kind)
 
     def train(output: Path, deadly: int | None = None) -> list[str]:
-        moments = Moments(output, deadly)
+        moments = TrainingMoments(output, deadly)
         run(config, corpus, output, resume=True)
         return moments.names
 
@@ -110,8 +63,8 @@ def main(folder: Path, kind: str, num_points: int) -> None:
         assert status == -signal.SIGKILL, f"not killed at {point}"
         status, _ = in_fork(lambda output=output: train(output))
         found = in_fork(lambda output=output: outcome(output))[1] if status == 0 else None
-        where = output.with_suffix(".where").read_text(encoding="utf-8")
-        kills.append({"point": point, "where": where, "status": status, "equal": found == expected})
+        place = where(output).read_text(encoding="utf-8")
+        kills.append({"point": point, "where": place, "status": status, "equal": found == expected})
     sys.stdout.write(json.dumps({"moments": len(names), "kills": kills}))
 
 

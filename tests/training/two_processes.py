@@ -17,7 +17,7 @@ from typing import Any
 
 from elmokit.errors import ElmokitError
 from elmokit.training.loop import Loop
-from tests.training.killing import in_fork
+from tests.killing import in_fork
 from tests.training.runs import read_log, run, settings, write_corpus
 
 

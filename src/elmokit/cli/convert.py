@@ -21,6 +21,9 @@ def convert(
         Literal["native", "bilm", "nlpl"] | None,
         typer.Option(help="The format of a model to write; by default nlpl for a .zip, else native."),
     ] = None,
+    float16: Annotated[
+        bool, typer.Option("--float16", help="Round the weights to half the space; native only.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DST already holds.")] = False,
 ) -> None:
     """Read a model of any format and write it as native, bilm or nlpl; or embeddings, by the suffix of DST.
@@ -30,6 +33,7 @@ def convert(
       elmokit convert elmo_2x1024_options.json small/
       elmokit convert small/ small-for-allennlp/ --to bilm
       elmokit convert many-langs/de german/
+      elmokit convert run/model my-model/ --float16
       elmokit convert vectors.hdf5 vectors.parquet
     """  # noqa: D301
     from elmokit.embedding.dumps import FORMATS, convert_dump, is_dump
@@ -37,10 +41,10 @@ def convert(
 
     to_dump = target.suffix.lower() in FORMATS
     if is_dump(source):
-        if to is not None or not to_dump:
+        if to is not None or float16 or not to_dump:
             raise FormatError(
                 f"{source} is a file of embeddings, not a model: give a DST that ends in one of {', '.join(FORMATS)}, "
-                "and no --to."
+                "and no --to or --float16."
             )
         count = convert_dump(source, target, overwrite=overwrite)
         typer.echo(f"wrote {target} ({count:,} sentences)", err=True)
@@ -53,5 +57,5 @@ def convert(
     from elmokit.formats import load, save
 
     to = to or ("nlpl" if target.suffix == ".zip" else "native")
-    save(load(source), target, format=to, overwrite=overwrite)
-    typer.echo(f"wrote {target} ({to})", err=True)
+    save(load(source), target, format=to, overwrite=overwrite, float16=float16)
+    typer.echo(f"wrote {target} ({to}{', float16' if float16 else ''})", err=True)

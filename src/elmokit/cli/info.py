@@ -11,15 +11,17 @@ if TYPE_CHECKING:
 
 def info(
     model: Annotated[
-        str | None, typer.Argument(help="A path, a published name (original, many-langs/de …) or a Hub id.")
+        str | None,
+        typer.Argument(help="A path, mini (in the package), a published name (original, many-langs/de …), a Hub id."),
     ] = None,
     engine: Annotated[bool, typer.Option("--engine", help="Tell what this machine computes with instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Tell a model's format, sizes, parameters, languages and SHA-256.
+    """Tell a model's format, sizes, parameters, languages and SHA-256, and of a packaged one its version and card.
 
     \b
     Examples:
+      elmokit info mini
       elmokit info path/to/model
       elmokit info elmo_2x1024_weights.hdf5 --json
       elmokit info many-langs/de
@@ -37,6 +39,8 @@ def info(
         typer.echo(json.dumps(found.to_dict(), ensure_ascii=False, indent=2))
         return
     _print_rows(_rows(found), as_json=False)
+    if found.card is not None:
+        typer.echo(f"\n{found.card}", nl=False)
 
 
 def _print_rows(rows: list[tuple[str, str]], *, as_json: bool) -> None:
@@ -72,6 +76,7 @@ def _rows(found: "ModelInfo") -> list[tuple[str, str]]:
     stack = config.lstm
     rows = [
         ("model", found.source),
+        *([("version", found.version)] if found.version else []),
         ("format", f"{found.format} ({found.path})"),
         ("languages", ", ".join(found.languages) or "not stated"),
         ("parameters", f"{found.num_parameters:,} ({found.num_parameters / 1e6:.1f}M)"),

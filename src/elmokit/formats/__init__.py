@@ -1,20 +1,20 @@
 """Every file format of a biLM: `load` reads any of them, `save` writes three.
 
-A name is looked up in this order: a path that exists, a published model (`original`, `many-langs/de` …), a Hub id.
+A name is looked up in this order: a path that exists, a model inside the package (`mini`), a published model
+(`original`, `many-langs/de` …), a Hub id.
 """
 
-import hashlib
 import os.path
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, ElmokitError, FormatError
-from elmokit.formats import bilm_hdf5, many_langs, native, nlpl, published, remote
+from elmokit.formats import bilm_hdf5, many_langs, native, nlpl, packaged, published, remote
 from elmokit.formats._atomic import atomic_directory
 from elmokit.formats.archive import unpacked
 from elmokit.formats.locate import Format, Location, locate
@@ -29,8 +29,9 @@ def load(source: str | Path, *, weights: str | Path | None = None) -> BiLM:
     """Load a biLM of any known format, in eval mode, float32, on the CPU.
 
     Args:
-        source: a path (directory, zip or one of a model's files), a published name such as "original" or
-            "many-langs/de", or a Hub id such as "owner/name", optionally with "@revision".
+        source: a path (directory, zip or one of a model's files), "mini" for the model inside the package, a
+            published name such as "original" or "many-langs/de", or a Hub id such as "owner/name", optionally with
+            "@revision".
         weights: the HDF5 file of a bilm model whose options do not lie beside it; `source` is then the options file.
 
     Raises:
@@ -44,7 +45,9 @@ def detect_format(path: str | Path) -> Format:
     return locate(Path(path)).format
 
 
-def save(bilm: BiLM, path: str | Path, *, format: SaveFormat = "native", overwrite: bool = False) -> None:
+def save(
+    bilm: BiLM, path: str | Path, *, format: SaveFormat = "native", overwrite: bool = False, float16: bool = False
+) -> None:
     """Write a biLM: a directory for native and bilm, a zip for nlpl. Nothing half-written ever has the final name.
 
     Args:
@@ -52,10 +55,13 @@ def save(bilm: BiLM, path: str | Path, *, format: SaveFormat = "native", overwri
         path: the directory or zip to write.
         format: "native" (safetensors, config, vocabulary), "bilm" (options + HDF5, for AllenNLP, bilm-tf) or "nlpl".
         overwrite: replace what is there.
+        float16: round the weights to half the space, which makes another model of it; native only.
     """
     path = Path(path)
     if format not in SAVE_FORMATS:
         raise ConfigError(f"format {format!r} cannot be written: choose {', '.join(SAVE_FORMATS)}.")
+    if float16 and format != "native":
+        raise ConfigError(f"float16 weights cannot be written as {format}: choose native, or leave float16 out.")
     path.parent.mkdir(parents=True, exist_ok=True)
     if format == "nlpl":
         if path.suffix != ".zip":
@@ -65,9 +71,11 @@ def save(bilm: BiLM, path: str | Path, *, format: SaveFormat = "native", overwri
         with tempfile.TemporaryDirectory(prefix="elmokit-") as scratch:
             nlpl.write(bilm, path, Path(scratch))
         return
-    write = native.write if format == "native" else bilm_hdf5.write
     with atomic_directory(path, overwrite=overwrite) as directory:
-        write(bilm, directory)
+        if format == "native":
+            native.write(bilm, directory, float16=float16)
+        else:
+            bilm_hdf5.write(bilm, directory)
 
 
 @dataclass(frozen=True)
@@ -88,6 +96,10 @@ class ModelInfo:
     files: dict[str, str]
     """SHA-256 of each file."""
     config: ElmoConfig
+    version: str | None = None
+    """Of a model inside the package, as are its card's text and header."""
+    card: str | None = None
+    card_metadata: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON."""
@@ -96,7 +108,7 @@ class ModelInfo:
 
 def describe(source: str | Path) -> ModelInfo:
     """Load a model and tell what it is."""
-    bilm, location = _load(source, None)
+    bilm, location, package = _load(source, None)
     config = bilm.config
     return ModelInfo(
         source=str(source),
@@ -109,40 +121,53 @@ def describe(source: str | Path) -> ModelInfo:
         vocab_size=None if bilm.vocabulary is None else len(bilm.vocabulary),
         softmax=config.softmax,
         fingerprint=fingerprint(bilm),
-        files={path.name: _file_sha256(path) for path in _files(location)},
+        files={path.name: packaged.file_sha256(path) for path in _files(location)},
         config=config,
+        version=package.version if package else None,
+        card=package.card if package else None,
+        card_metadata=package.card_metadata if package else {},
     )
 
 
-def _load(source: str | Path, weights: str | Path | None) -> tuple[BiLM, Location]:
-    path, languages = _resolve(source)
+class _Source(NamedTuple):
+    """The local path of what a user named, and what is known of it besides."""
+
+    path: Path
+    languages: tuple[str, ...] = ()
+    package: packaged.PackagedModel | None = None
+
+
+def _load(source: str | Path, weights: str | Path | None) -> tuple[BiLM, Location, packaged.PackagedModel | None]:
+    path, languages, package = _resolve(source)
     location = locate(path, Path(weights) if weights is not None else None)
     origin = str(location.archive or location.weights or location.directory)
     try:
         parts = _read(location).with_languages(languages)
-        return assemble(parts, origin=origin), location
+        return assemble(parts, origin=origin), location, package
     except ElmokitError as error:
         if str(location.archive or location.directory) in str(error) or origin in str(error):
             raise
         raise type(error)(f"{origin}: {error}") from None
 
 
-def _resolve(source: str | Path) -> tuple[Path, tuple[str, ...]]:
-    """The local path of what a user named, fetched if need be, and its languages if its publisher says them."""
+def _resolve(source: str | Path) -> _Source:
+    """Find what a user named, and fetch it if need be."""
     path = Path(source)
     if isinstance(source, Path) or os.path.exists(path):  # false, not an error, for a name that no file can have
-        return path, ()
+        return _Source(path)
+    if package := packaged.find_packaged(source):
+        return _Source(package.path, package=package)
     if model := published.find_published(source):
-        return remote.fetch_published(model), model.languages
+        return _Source(remote.fetch_published(model), model.languages)
     if published.is_published_form(source) or not remote.looks_like_hub_id(source):
-        near = published.suggest(source)
+        near = [*packaged.suggest(source), *published.suggest(source)]
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise FormatError(
-            f"there is no file and no published model named {source[:100]!r}{hint}: "
-            "give a path, a published name such as original or many-langs/de, or a Hub id owner/name."
+            f"there is no file and no published model named {source[:100]!r}{hint}: give a path, the packaged "
+            f"{', '.join(packaged.NAMES)}, a published name such as original or many-langs/de, or a Hub id owner/name."
         )
     repo_id, revision = remote.parse_hub_id(source)
-    return remote.fetch_hub(repo_id, revision=revision), ()
+    return _Source(remote.fetch_hub(repo_id, revision=revision))
 
 
 def _read(location: Location) -> ModelParts:
@@ -171,8 +196,3 @@ def _files(location: Location) -> list[Path]:
     if location.format == "bilm":
         return [path for path in (location.options, location.weights, location.vocabulary) if path is not None]
     return sorted(path for path in location.directory.iterdir() if path.is_file())
-
-
-def _file_sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,11 +1,14 @@
 """elmokit's own model directory: config.json, model.safetensors and, where the model needs them, its word lists."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
+from torch import Tensor
 
 from elmokit._version import __version__
 from elmokit.config import CharacterInput, parse_config, read_settings
@@ -60,9 +63,11 @@ def _model_section(settings: Any, path: Path) -> Any:
     return settings["model"]
 
 
-def write(bilm: BiLM, directory: Path) -> None:
-    """Write a model's files into an empty directory."""
+def write(bilm: BiLM, directory: Path, *, float16: bool = False) -> None:
+    """Write a model's files into an empty directory; with `float16` its weights take half the space, rounded."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in bilm.state_dict().items()}
+    if float16:
+        tensors = {name: _rounded(name, tensor) for name, tensor in tensors.items()}
     try:
         save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
     except SafetensorError as error:  # a full disk, as the other files would report it
@@ -80,3 +85,15 @@ def write(bilm: BiLM, directory: Path) -> None:
         "model": bilm.config.model_dump(mode="json", exclude={"foreign"}) | {"foreign": bilm.config.foreign},
     }
     (directory / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+    shutil.copymode(directory / CONFIG, directory / WEIGHTS)  # safetensors lets only the owner read
+
+
+def _rounded(name: str, tensor: Tensor) -> Tensor:
+    half = tensor.half()
+    beyond = ~half.isfinite()
+    if beyond.any():
+        raise WeightsError(
+            f"tensor {name} holds {tensor[beyond][0].item():g}, but float16 holds numbers up to "
+            f"{torch.finfo(half.dtype).max:,.0f}: write the model without float16."
+        )
+    return half

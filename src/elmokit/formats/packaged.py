@@ -1,0 +1,151 @@
+"""The models inside the package: loaded by name, offline, and checked against the sums they were packaged with.
+
+Each is a native directory `models/NAME` with float16 weights, its card (`README.md`) and `sums.json`: name, version,
+fingerprint and the SHA-256 of every other file. The sums are there to find damage, such as a file that a copy lost or
+an editor changed; they lie beside the files, so they are no proof against intent.
+"""
+
+import difflib
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elmokit.errors import ConfigError, FormatError
+from elmokit.formats import native
+from elmokit.formats._atomic import atomic_directory
+from elmokit.formats.parts import assemble, fingerprint
+from elmokit.model.bilm import BiLM
+
+FOLDER = Path(__file__).parents[1] / "models"
+NAMES = ("mini",)
+CARD, SUMS = "README.md", "sums.json"
+MAX_BYTES = 35_000_000
+"""What a packaged model may take: everyone who installs elmokit downloads it."""
+
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
+_REMEDY = "`pip install --force-reinstall --no-deps elmokit` brings it back, in a checkout restore the folder"
+
+
+@dataclass(frozen=True)
+class PackagedModel:
+    """A model of the package, whole as far as its sums tell."""
+
+    name: str
+    version: str
+    """Counts the releases of this name: other weights, other version."""
+    fingerprint: str
+    """`elmokit.formats.fingerprint` of the model that loading gives."""
+    path: Path
+    files: dict[str, str]
+    """SHA-256 of each file but the sums themselves."""
+
+    @property
+    def card(self) -> str:
+        """The model card's text, without its header."""
+        text = (self.path / CARD).read_text(encoding="utf-8")
+        return re.sub(r"\A---\n.*?^---\n", "", text, count=1, flags=re.DOTALL | re.MULTILINE).strip() + "\n"
+
+    @property
+    def card_metadata(self) -> dict[str, Any]:
+        """The card's YAML header, as the Hub reads it."""
+        from huggingface_hub import metadata_load
+
+        return metadata_load(self.path / CARD) or {}
+
+
+def find_packaged(name: str) -> PackagedModel | None:
+    """Look a packaged model up by name, in any case of letters, and check its files.
+
+    Returns:
+        The model, or None if the name is not a packaged one.
+
+    Raises:
+        FormatError: if a file is missing or not the one that was packaged.
+    """
+    key = name.strip().lower()
+    if key not in NAMES:
+        return None
+    model = _read_sums(key)
+    for file, expected in model.files.items():
+        try:
+            found = file_sha256(model.path / file)
+        except OSError as error:
+            raise FormatError(
+                f"{model.path / file} of the packaged model {key} cannot be read ({error.strerror}): {_REMEDY}."
+            ) from None
+        if found != expected:
+            raise FormatError(
+                f"{model.path / file} is not the file that was packaged (SHA-256 {found[:12]}…, expected "
+                f"{expected[:12]}…): {_REMEDY}."
+            )
+    return model
+
+
+def suggest(name: str) -> list[str]:
+    """Packaged models that `name` may have meant."""
+    return difflib.get_close_matches(name.strip().lower(), NAMES, cutoff=0.7)
+
+
+def write_packaged(bilm: BiLM, *, name: str, version: str, card: str, overwrite: bool = False) -> PackagedModel:
+    """Put a model into the package, rounded to float16, with its card and sums: all of it or nothing.
+
+    Args:
+        bilm: the model; it must have a softmax, for the commands that predict words.
+        name: one of `NAMES`.
+        version: a number such as "1".
+        card: the model card; it must name the fingerprint of the rounded weights, so that its figures are theirs.
+        overwrite: replace a model of this name.
+    """
+    if name not in NAMES:
+        raise ConfigError(f"{name!r} is no packaged model's name: choose {', '.join(NAMES)}, or add it to NAMES.")
+    if not _VERSION.fullmatch(version):
+        raise ConfigError(f"version {version!r} is no version of a model: give a number such as 1 or 1.2.")
+    if not bilm.config.softmax:
+        raise ConfigError("the model has no softmax, so score and finetune would not work: give one that kept it.")
+    FOLDER.mkdir(exist_ok=True)
+    with atomic_directory(FOLDER / name, overwrite=overwrite) as directory:
+        native.write(bilm, directory, float16=True)
+        own_fingerprint = fingerprint(assemble(native.read(directory), origin=str(directory)))
+        if own_fingerprint not in card:
+            raise FormatError(
+                f"the card does not name the fingerprint {own_fingerprint} of the float16 weights: make it from "
+                "results of the model that `elmokit convert --float16` writes."
+            )
+        (directory / CARD).write_text(card, encoding="utf-8", newline="\n")
+        files = {path.name: file_sha256(path) for path in sorted(directory.iterdir())}
+        sums = {"name": name, "version": version, "fingerprint": own_fingerprint, "sha256": files}
+        (directory / SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8", newline="\n")
+        size = sum(path.stat().st_size for path in directory.iterdir())
+        if size > MAX_BYTES:
+            raise FormatError(
+                f"the model takes {size / 1e6:.1f} MB, but a packaged one may take {MAX_BYTES / 1e6:.0f} MB: give a "
+                "smaller one."
+            )
+    return _read_sums(name)
+
+
+def _read_sums(name: str) -> PackagedModel:
+    path = FOLDER / name
+    if not path.is_dir():
+        raise FormatError(
+            f"the packaged model {name} is not in this installation (no folder {path}): {_REMEDY}, or name another "
+            "model."
+        )
+    try:
+        sums = json.loads((path / SUMS).read_text(encoding="utf-8"))
+        model = PackagedModel(name, sums["version"], sums["fingerprint"], path, dict(sums["sha256"]))
+        whole = sums["name"] == name and {native.CONFIG, native.WEIGHTS, CARD} <= model.files.keys()
+    except (OSError, ValueError, TypeError, KeyError):
+        whole = False
+    if not whole:
+        raise FormatError(f"{path / SUMS} of the packaged model {name} is missing or damaged: {_REMEDY}.")
+    return model
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
