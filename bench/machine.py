@@ -12,6 +12,8 @@ import torch
 
 import elmokit
 
+_DISTURBED = 0.08
+
 
 @dataclass
 class Timing:
@@ -20,9 +22,9 @@ class Timing:
     seconds: list[float] = field(default_factory=list)
     others: list[float] = field(default_factory=list)
 
-    def quiet(self, limit: float = 0.08) -> list[float]:
+    def quiet(self) -> list[float]:
         """The rounds that were not disturbed; all of them if every one was."""
-        return [s for s, o in zip(self.seconds, self.others, strict=True) if o <= limit] or self.seconds
+        return [s for s, o in zip(self.seconds, self.others, strict=True) if o <= _DISTURBED] or self.seconds
 
     @property
     def median(self) -> float:
@@ -30,7 +32,7 @@ class Timing:
 
     @property
     def disturbed(self) -> int:
-        return len(self.seconds) - len(self.quiet())
+        return sum(share > _DISTURBED for share in self.others)
 
 
 def interleave(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:

@@ -6,7 +6,8 @@
 Each setting is the preset `mini` with a few changes. Its speed is measured first, on one core and in CPU seconds, and
 then it gets as many steps as the budget allows, with the learning-rate schedule of a whole run. Runs that are done are
 skipped, so the first command can be stopped and repeated. Perplexity is on one footing: targets among the 50,000 most
-frequent words, probabilities renormalised over them. The probe is the linear one of `elmokit.analysis.probe`.
+frequent words, probabilities renormalised over them. The probe is a
+quick linear one of `bench/probes.py`.
 """
 
 import argparse

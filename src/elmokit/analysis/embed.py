@@ -1,0 +1,46 @@
+"""What the analyses ask of a model: the layers of sentences that others have tokenised.
+
+Notation: L layers, T tokens of a sentence, D width of a vector.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from elmokit.embedding.embedder import Embedder
+from elmokit.errors import InputError
+
+Embed = Callable[[Sequence[Sequence[str]]], Iterable[NDArray[Any]]]
+"""Layers (L, T, D) of each sentence, in their order. Whatever model stands behind it."""
+_QUOTES = {"``": '"', "''": '"'}
+
+
+def layers_of(embedder: Embedder, *, dtype: str = "float32") -> Embed:
+    """All layers by one of our models; the quotes `` and '' of treebanks are read as our tokeniser writes them."""
+
+    def embed(sentences: Sequence[Sequence[str]]) -> Iterator[NDArray[Any]]:
+        plain = ([_QUOTES.get(token, token) for token in tokens] for tokens in sentences)
+        return embedder.embed_stream(plain, dtype=dtype)
+
+    return embed
+
+
+def embed_checked(embed: Embed, sentences: Sequence[Sequence[str]]) -> Iterator[NDArray[Any]]:
+    """The same arrays, once it is sure that each is one of its sentence."""
+    results = iter(embed(sentences))
+    shape: tuple[int, int] | None = None
+    for tokens in sentences:
+        layers = next(results, None)
+        if layers is None or layers.ndim != 3 or layers.shape[1] != len(tokens):
+            given = "nothing" if layers is None else f"an array {layers.shape}"
+            raise InputError(
+                f"embed gave {given} for a sentence of {len(tokens)} tokens: "
+                "let it give one array (layers, tokens, width) a sentence."
+            )
+        shape = shape or (layers.shape[0], layers.shape[2])
+        if shape != (layers.shape[0], layers.shape[2]):
+            raise InputError(f"embed gave arrays {shape} and {layers.shape}: layers and width must stay the same.")
+        yield layers
+    if next(results, None) is not None:
+        raise InputError(f"embed gave more than {len(sentences)} arrays for as many sentences: let it give one each.")

@@ -1,0 +1,80 @@
+"""Column files: a token a line, its columns side by side, a blank line between sentences."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from elmokit.errors import InputError
+from elmokit.text.files import open_text
+
+_BLANKS = " \t\r\n"
+
+
+class Row(NamedTuple):
+    """A line of a column file."""
+
+    line: int
+    """Counted from 1."""
+    columns: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ColumnSentence:
+    """The rows between two blank lines, at least one, and the comments since the sentence before."""
+
+    rows: tuple[Row, ...]
+    comments: tuple[str, ...] = ()
+    """With their `#`, without white space around them."""
+
+    def column(self, index: int) -> tuple[str, ...]:
+        """One column of all rows."""
+        return tuple(row.columns[index] for row in self.rows)
+
+
+def read_columns(
+    path: Path, names: Sequence[str], *, separator: str | None = None, comments: bool = False, more: bool = False
+) -> Iterator[ColumnSentence]:
+    r"""Stream the sentences of a file, plain or compressed.
+
+    Args:
+        path: the file.
+        names: what the columns are, for their number and for messages about it.
+        separator: "\t" keeps spaces and empty columns; None takes any run of spaces and tabs for one separator.
+        comments: whether a line that begins with `#` is a comment; in a file of bare words it may be a word.
+        more: whether columns may follow the named ones, as many in all rows of a sentence.
+    """
+    rows: list[Row] = []
+    remarks: list[str] = []
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            text = line.strip(_BLANKS)
+            if not text:
+                if rows:
+                    yield ColumnSentence(tuple(rows), tuple(remarks))
+                    rows, remarks = [], []
+            elif comments and line.startswith("#"):
+                remarks.append(text)
+            else:
+                columns = _split(line, separator)
+                width = len(rows[0].columns) if rows else max(len(columns), len(names)) if more else len(names)
+                if len(columns) != width:
+                    raise _wrong_width(path, number, len(columns), width, names)
+                rows.append(Row(number, columns))
+    if rows:
+        yield ColumnSentence(tuple(rows), tuple(remarks))
+
+
+def _split(line: str, separator: str | None) -> tuple[str, ...]:
+    """Only spaces and tabs separate: other white space of Unicode may be part of a word."""
+    if separator is None:
+        return tuple(column for column in line.strip(_BLANKS).replace("\t", " ").split(" ") if column)
+    return tuple(line.rstrip("\r\n").split(separator))
+
+
+def _wrong_width(path: Path, line: int, found: int, width: int, names: Sequence[str]) -> InputError:
+    listed = ", ".join(names) + (f" and {width - len(names)} more as in the row before" if width > len(names) else "")
+    plural = "column" if found == 1 else "columns"
+    return InputError(
+        f"{path} line {line} has {found} {plural}, expected {width} ({listed}): correct the line, or its separator."
+    )
