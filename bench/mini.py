@@ -1,0 +1,166 @@
+"""Measure the packaged model and write down all that its card says.
+
+    python bench/mini.py MODEL --run RUN --version 1 --json results/mini.json
+
+MODEL is what `elmokit convert --float16` made of the run's model, RUN the folder of `elmokit pretrain`. The probes are
+those that `bench/probes.py` and `bench/senses.py` left in results/mini-probes.json and results/mini-senses.json of the
+same MODEL. WikiText-2 is mapped to our tokens: titles dropped, `@-@` and its like joined again, the space before
+punctuation and clitics taken out, the text tokenised as any other, and each `<unk>` read and counted as <UNK>.
+"""
+
+import argparse
+import json
+import os
+import re
+import sys
+from pathlib import Path
+
+import elmokit
+from elmokit.formats import fingerprint
+from elmokit.text.files import open_text
+from elmokit.text.vocabulary import UNKNOWN
+from elmokit.training.corpus import split_line
+from elmokit.training.perplexity import read_text
+from elmokit.training.pretrain import evaluate_both
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench.language_models import digest, training_hours  # noqa: E402
+from bench.machine import provenance  # noqa: E402
+
+DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
+_STAND_IN = "Zqunkqz"
+_JOINED = (
+    (re.compile(r" @([-,.])@ "), r"\1"),
+    (re.compile(r" (['’](?:s|t|re|ve|ll|d|m)\b)"), r"\1"),
+    (re.compile(r" ([,.;:!?%)\]])"), r"\1"),
+    (re.compile(r"([(\[]) "), r"\1"),
+)
+
+
+def map_wikitext(line: str) -> list[str]:
+    """The sentences of a line of WikiText as our tokens between spaces; a title gives none."""
+    text = line.strip()
+    if text.startswith("= ") and text.endswith(" ="):
+        return []
+    text = text.replace("<unk>", _STAND_IN)
+    for pattern, replacement in _JOINED:
+        text = pattern.sub(replacement, text)
+    return [
+        " ".join(UNKNOWN if _STAND_IN in token else token for token in sentence)
+        for sentence in split_line(text, "text")
+    ]
+
+
+def read_wikitext(path: Path) -> list[str]:
+    with open_text(path) as lines:
+        return [sentence for line in lines for sentence in map_wikitext(line)]
+
+
+def count_data(folder: Path) -> dict[str, int]:
+    """Words between white space of the training files; articles and books stand between empty lines."""
+    counts = {}
+    for name, words, parts in (
+        ("wikipedia", "wikipedia_words", "wikipedia_articles"),
+        ("books", "book_words", "books"),
+    ):
+        counts |= {words: 0, parts: 0}
+        for path in sorted(folder.glob(f"{name}-0*.txt.xz")):
+            inside = False
+            with open_text(path) as lines:
+                for line in lines:
+                    counts[words] += len(line.split())
+                    counts[parts] += bool(line.strip()) and not inside
+                    inside = bool(line.strip())
+    return counts
+
+
+def describe_training(run: Path) -> dict[str, object]:
+    settings = json.loads((run / "run.json").read_text(encoding="utf-8"))
+    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    return {
+        "preset": "mini",
+        "tokens_seen": result["predictions"],
+        "steps": result["steps"],
+        "hours": training_hours(run),
+        "hardware": "two CPU cores, without a GPU",
+        "elmokit": settings["versions"]["elmokit"],
+        "command": "elmokit pretrain mini --train 'shards/*.gz' --heldout wikipedia-heldout.txt --output run",
+        "config": settings["config"],
+        "seed": settings["config"]["seed"],
+    }
+
+
+def read_probes(fingerprint: str) -> list[dict[str, object]]:
+    probes, senses = (json.loads((ROOT / f"results/mini-{name}.json").read_text()) for name in ("probes", "senses"))
+    for found in (probes, senses):
+        if found["model_sha256"] != fingerprint:
+            sys.exit("results/mini-probes.json or mini-senses.json is of another model: measure them first")
+    rows = [
+        {
+            "name": name,
+            "dataset": dataset,
+            "metric": metric,
+            "values": {
+                way: figures["test_mean"] / 100 for way, figures in probes["rows"]["model"][task]["candidates"].items()
+            },
+        }
+        for task, name, dataset, metric in (
+            ("pos", "part of speech", "UD English EWT", "accuracy"),
+            ("ner", "named entities", "CoNLL-2003", "f1"),
+        )
+    ]
+    wsd = {"name": "word senses, nearest of SemCor", "dataset": "Raganato et al. 2017, ALL", "metric": "f1"}
+    context = {"name": "same sense or not", "dataset": "twenty words of SemCor", "metric": "auc"}
+    label = "layer {}".format
+    rows.append(wsd | {"values": {w if w == "mean" else label(w): f / 100 for w, f in senses["wsd"]["f1"]["ALL"].items()
+                                  if w.isdecimal() or w == "mean"}})  # fmt: skip
+    rows.append(context | {"values": {w if w == "mean" else label(w): f
+                                      for w, f in senses["word_in_context"]["mean_auc"].items()}})  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", type=Path)
+    parser.add_argument("--run", type=Path, required=True)
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--json", type=Path, required=True)
+    options = parser.parse_args()
+    bilm = elmokit.load(options.model)
+    own = fingerprint(bilm)
+    texts = {name: options.data / "lm" / f"{name}.txt.xz" for name in ("wikipedia-heldout", "books-heldout")}
+    figures = {
+        name: evaluate_both(bilm, read_text([path], input="text")) | digest(path) for name, path in texts.items()
+    }
+    path = options.data / "lm/wikitext-2/test.txt.xz"
+    figures["wikitext-2 test, mapped"] = evaluate_both(bilm, read_wikitext(path)) | digest(path)
+    perplexity = {
+        name: {
+            "forward": found["carry"]["forward"]["perplexity"],
+            "backward": found["carry"]["backward"]["perplexity"],
+            "average": found["carry"]["average"],
+            **found,
+        }
+        for name, found in figures.items()
+    }
+    corpus = json.loads((options.run / "corpus.json").read_text(encoding="utf-8"))
+    result = {"name": "mini", "version": options.version, "fingerprint": own}
+    result |= {"data": count_data(options.data / "lm") | {"tokens": corpus["num_words"]}}
+    result |= {"training": describe_training(options.run), "perplexity": perplexity, "probes": read_probes(own)}
+    result |= provenance(f"python bench/mini.py MODEL --run RUN --version {options.version} --json {options.json}")
+    options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    print(
+        json.dumps(
+            {
+                name: {k: round(v, 1) for k, v in found.items() if isinstance(v, float)}
+                for name, found in perplexity.items()
+            }
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()
