@@ -36,7 +36,7 @@ INDEX = np.dtype(
     [("row", "<i8"), ("token", "<i8"), ("text", "<i8"), ("tokens_hash", "<u8"), ("text_hash", "<u8")]
 )  # one a record and one behind the last
 OPEN_CHUNKS = 4
-"""How many chunks stay mapped: what was read of a map counts as memory of the process."""
+"""How many chunks stay mapped if not said: what was read of a map counts as memory of the process."""
 _HASHES = ("text_hash", "tokens_hash")
 _FORMAT, _VERSION = "elmokit-store", 1
 _CHUNK_FILE = re.compile(r"(\d{8})\.(vectors|index|tokens|texts|arrays|json)(\.tmp)?")
@@ -185,9 +185,10 @@ class VectorStore(Embeddings):
 
     layout = "store"
 
-    def __init__(self, path: str | Path) -> None:
+    def __init__(self, path: str | Path, *, open_chunks: int = OPEN_CHUNKS) -> None:
         self.path = Path(path)
         self.meta = read_meta(self.path)
+        self._open_chunks = open_chunks
         names = (_CHUNK_FILE.fullmatch(name) for name in os.listdir(self.path))
         numbers = sorted(int(name[1]) for name in names if name and name[2] == "json" and not name[3])
         if numbers != list(range(len(numbers))):
@@ -274,6 +275,14 @@ class VectorStore(Embeddings):
             found += [start + int(place) for place in np.flatnonzero(hashes == np.uint64(goal))]
         return [index for index in found if self.read_sentence(index)[part] == wanted]
 
+    def read_hashes(self) -> NDArray[np.uint64]:
+        """The `sentence_hash` of every record's tokens, for whoever looks up many."""
+        parts = [
+            np.fromfile(chunk_path(self.path, number, "index"), dtype=INDEX)["tokens_hash"][:-1]
+            for number in range(self.num_chunks)
+        ]
+        return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
+
     def close(self) -> None:
         """Unmap the files; arrays handed out keep theirs."""
         self._open.clear()
@@ -284,7 +293,7 @@ class VectorStore(Embeddings):
 
     def _chunk(self, number: int) -> Chunk:
         if number not in self._open:
-            while len(self._open) >= OPEN_CHUNKS:
+            while len(self._open) >= self._open_chunks:
                 self._open.popitem(last=False)
             self._open[number] = Chunk(self.path, number, self.manifests[number], self.meta)
         self._open.move_to_end(number)

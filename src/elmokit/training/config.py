@@ -4,7 +4,7 @@ import tomllib
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -48,11 +48,12 @@ class LossConfig(Config):
 class OptimizerConfig(Config):
     """How weights follow their gradients."""
 
-    kind: Literal["adagrad", "adamw"] = "adagrad"
+    kind: Literal["adagrad", "adamw", "adadelta"] = "adagrad"
     learning_rate: Rate = 0.2
     initial_accumulator: Weight = 1.0
     """Adagrad's sum of squares at the start."""
     betas: tuple[Share, Share] = (0.9, 0.999)
+    """AdamW's; Adadelta forgets by the second."""
     eps: Rate = 1e-8
     weight_decay: Weight = 0.0
     """AdamW's, on matrices of the encoder and the LSTMs, but not on embedding tables."""
@@ -64,6 +65,8 @@ class OptimizerConfig(Config):
     """Share of the run before the rate starts to fall."""
     floor: Share = 0.0
     """Where it ends, as a share of the full rate."""
+    halve_after: Count = 0
+    """Evaluations in a row without a better one before the rate is halved; 0: never."""
 
 
 class LoopConfig(Config):
@@ -82,8 +85,17 @@ class LoopConfig(Config):
     keep_checkpoints: Positive = 2
 
 
-class RunConfig(Config):
+class PresetConfig(Config):
+    """Settings of a run that the package holds presets of."""
+
+    preset_folder: ClassVar[str]
+    """Where in `presets`."""
+
+
+class RunConfig(PresetConfig):
     """A training run of a language model but for its model and its files."""
+
+    preset_folder: ClassVar[str] = "pretrain"
 
     corpus: CorpusConfig = CorpusConfig()
     loss: LossConfig = LossConfig()
@@ -135,18 +147,20 @@ class PretrainConfig(RunConfig):
 class FinetuneConfig(RunConfig):
     """A whole fine-tuning run but for its model and its files."""
 
+    preset_folder: ClassVar[str] = "finetune"
+
     freeze: tuple[Literal["encoder", "lstm", "softmax"], ...] = ()
     """Parts that stay as they are."""
 
 
-Run = TypeVar("Run", bound=RunConfig)
+Run = TypeVar("Run", bound=PresetConfig)
 
 
 def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = None) -> Run:
     """Read a run's settings from a file or a preset's name, with some of them changed.
 
     Args:
-        kind: `PretrainConfig` or `FinetuneConfig`.
+        kind: `PretrainConfig`, `FinetuneConfig` or `elmokit.tasks.config.TaskConfig`.
         source: the path of a TOML or JSON file, or a preset such as "mini".
         changes: new values by dotted name, written as in TOML: {"optimizer.learning_rate": "1e-3"}.
     """
@@ -160,25 +174,21 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        raise ConfigError(f"{source} is not a valid {_folder(kind)} config: {describe_faults(error)}.") from None
+        raise ConfigError(f"{source} is not a valid {kind.preset_folder} config: {describe_faults(error)}.") from None
 
 
-def preset_names(kind: type[RunConfig]) -> list[str]:
+def preset_names(kind: type[PresetConfig]) -> list[str]:
     """The presets of a kind in the package."""
-    folder = resources.files("elmokit") / "presets" / _folder(kind)
+    folder = resources.files("elmokit") / "presets" / kind.preset_folder
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
 
 
-def _folder(kind: type[RunConfig]) -> str:
-    return "finetune" if kind is FinetuneConfig else "pretrain"
-
-
-def _read_preset(kind: type[RunConfig], name: str) -> Any:
+def _read_preset(kind: type[PresetConfig], name: str) -> Any:
     if name not in (names := preset_names(kind)):
         raise ConfigError(
             f"there is no file and no preset named {name[:100]!r}: give a TOML file or one of {', '.join(names)}."
         )
-    with resources.as_file(resources.files("elmokit") / "presets" / _folder(kind) / f"{name}.toml") as path:
+    with resources.as_file(resources.files("elmokit") / "presets" / kind.preset_folder / f"{name}.toml") as path:
         return read_settings(path)
 
 

@@ -303,6 +303,7 @@ class Loop:
                 self.save_best()
         else:
             progress.num_worse += 1
+            self.optimizer.observe(progress.num_worse)
         self._tell({"count": progress.count, **{f"heldout_{name}": figure for name, figure in figures.items()}})
 
     def _tell(self, figures: Mapping[str, float]) -> None:

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
 
+from elmokit.errors import ConfigError
 from elmokit.training.config import OptimizerConfig
 
 
@@ -36,6 +37,7 @@ class Optimizer:
         dense, sparse = list(dense), list(sparse)
         self.parameters = [parameter for _, parameter in (*dense, *sparse)]
         self._optimizers = _build(dense, [parameter for _, parameter in sparse], config)
+        self._halvings = 0
 
     def update(self, step: int, scale: float = 1.0) -> float:
         """Make step number `step` (from 0) with all gradients times `scale`; give the norm before the clip.
@@ -55,7 +57,7 @@ class Optimizer:
         factor = scale * (clip / norm if clip is not None and norm > clip else 1.0)
         if factor != 1.0:
             torch._foreach_mul_(gradients, factor)
-        rate = self.config.learning_rate * rate_factor(self.config, step, self.num_steps)
+        rate = self.config.learning_rate * rate_factor(self.config, step, self.num_steps) / 2**self._halvings
         with torch.sparse.check_sparse_tensor_invariants(False):  # the default, but torch warns unless it is chosen
             for optimizer in self._optimizers:
                 for group in optimizer.param_groups:
@@ -64,6 +66,11 @@ class Optimizer:
         self.clear()
         return norm
 
+    def observe(self, num_worse: int) -> None:
+        """Halve the rate if so many evaluations in a row were no better."""
+        if self.config.halve_after and num_worse and num_worse % self.config.halve_after == 0:
+            self._halvings += 1
+
     def clear(self) -> None:
         """Forget all gradients."""
         for parameter in self.parameters:
@@ -71,12 +78,16 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """What the optimisers remember."""
-        return {"optimizers": [optimizer.state_dict() for optimizer in self._optimizers]}
+        return {
+            "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
+            "halvings": self._halvings,
+        }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Go on with what others remembered."""
         for optimizer, own in zip(self._optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(own)
+        self._halvings = state.get("halvings", 0)
 
 
 def _build(
@@ -93,6 +104,14 @@ def _build(
         found += [torch.optim.Adagrad([parameter for _, parameter in dense], **settings)] if dense else []
         found += [torch.optim.Adagrad(sparse, **settings)] if sparse else []
         return found
+    if config.kind == "adadelta":
+        if sparse:
+            raise ConfigError(
+                "optimizer.kind 'adadelta' cannot update single rows of a table: choose adamw, or leave the table as "
+                "it is (words.tuned = false)."
+            )
+        parameters = [parameter for _, parameter in dense]
+        return [torch.optim.Adadelta(parameters, lr=rate, rho=config.betas[1], eps=config.eps)]
     groups = [
         {
             "params": [parameter for name, parameter in dense if _is_decayed(name, parameter) == decayed],

@@ -1,0 +1,210 @@
+"""Examples → batches: token sequences with all that can be looked up for them, and epochs that can be resumed.
+
+Notation: B examples, T tokens of the longest, C characters of the longest token, L layers, D width of a layer;
+S sentences that a live biLM reads, U tokens of the longest of them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from elmokit.errors import InputError
+from elmokit.tasks.layer_store import LayerStore
+from elmokit.tasks.words import WordTable
+from elmokit.text.batching import sentences_to_char_ids
+from elmokit.text.characters import Indexer
+from elmokit.training.corpus import random_order
+
+Text = tuple[tuple[str, ...], ...]
+"""A token sequence of an example, in the sentences that the biLM reads one by one."""
+Example = TypeVar("Example")
+_BUCKET_BATCHES = 50
+
+
+@dataclass(frozen=True)
+class LiveSentences:
+    """What a biLM that learns with the task reads, and where its vectors go."""
+
+    char_ids: Tensor  # (S, U, C)
+    places: Tensor  # (B, T): which of the S·U places; 0 where there is no token
+
+
+@dataclass(frozen=True)
+class TokenBatch:
+    """One token sequence of each example."""
+
+    mask: Tensor  # (B, T)
+    word_rows: Tensor  # (B, T)
+    char_ids: Tensor  # (B, T, C) for the task's own character features; 0 is no character
+    layers: Tensor | None  # (L, B, T, D) of a frozen biLM
+    live: LiveSentences | None
+
+    @property
+    def lengths(self) -> Tensor:
+        """(B,)."""
+        return self.mask.sum(1)
+
+    def to(self, device: torch.device) -> "TokenBatch":
+        """The same on a device."""
+        live = self.live and LiveSentences(self.live.char_ids.to(device), self.live.places.to(device))
+        moved = {name: getattr(self, name).to(device) for name in ("mask", "word_rows", "char_ids")}
+        return replace(self, **moved, layers=None if self.layers is None else self.layers.to(device), live=live)
+
+
+class TokenLookup:
+    """Looks up what task models read of tokens.
+
+    Args:
+        table: rows of the task's own word vectors.
+        store: layers of a frozen biLM; None if there is none.
+        indexer: of a biLM that learns with the task; None if there is none.
+        max_characters: of a token for the task's own features; longer ones are cut.
+    """
+
+    def __init__(
+        self, table: WordTable, *, store: LayerStore | None, indexer: Indexer | None, max_characters: int = 30
+    ) -> None:
+        self.table, self.store, self.indexer, self.max_characters = table, store, indexer, max_characters
+
+    def batch(self, texts: Sequence[Text]) -> TokenBatch:
+        """Pad and look up."""
+        tokens = [[token for sentence in text for token in sentence] for text in texts]
+        if not all(tokens):
+            raise InputError("an example has no token: leave empty texts out.")
+        shape = (len(tokens), max(map(len, tokens)))
+        mask, rows = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=np.int64)  # (B, T)
+        for number, own in enumerate(tokens):
+            mask[number, : len(own)] = True
+            rows[number, : len(own)] = self.table.to_rows(own)
+        layers = None if self.store is None else torch.from_numpy(self._read_layers(self.store, texts, shape))
+        return TokenBatch(
+            torch.from_numpy(mask),
+            torch.from_numpy(rows),
+            torch.from_numpy(_characters(tokens, shape, self.max_characters)),
+            layers,
+            None if self.indexer is None else _live_sentences(texts, shape, self.indexer),
+        )
+
+    @staticmethod
+    def _read_layers(store: LayerStore, texts: Sequence[Text], shape: tuple[int, int]) -> np.ndarray[Any, Any]:
+        layers = np.zeros((store.num_layers, *shape, store.width), dtype=np.float32)  # (L, B, T, D)
+        for row, text in enumerate(texts):
+            place = 0
+            for sentence in text:
+                if sentence:
+                    layers[:, row, place : place + len(sentence)] = store.read(sentence)
+                place += len(sentence)
+        return layers
+
+
+def _characters(
+    tokens: Sequence[Sequence[str]], shape: tuple[int, int], max_characters: int
+) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Bytes of UTF-8 plus one (B, T, C), at least three wide so that a filter of three fits."""
+    data = [[token.encode("utf-8", "surrogatepass")[:max_characters] for token in own] for own in tokens]
+    width = max(3, max(len(token) for own in data for token in own))
+    char_ids = np.zeros((*shape, width), dtype=np.int64)
+    for row, own in enumerate(data):
+        for place, token in enumerate(own):
+            char_ids[row, place, : len(token)] = np.frombuffer(token, dtype=np.uint8).astype(np.int64) + 1
+    return char_ids
+
+
+def _live_sentences(texts: Sequence[Text], shape: tuple[int, int], indexer: Indexer) -> LiveSentences:
+    sentences = [list(sentence) for text in texts for sentence in text if sentence]
+    char_ids = sentences_to_char_ids(sentences, indexer)  # (S, U, C)
+    width = char_ids.shape[1]
+    places = np.zeros(shape, dtype=np.int64)  # (B, T)
+    number = 0
+    for row, text in enumerate(texts):
+        place = 0
+        for sentence in text:
+            if sentence:
+                places[row, place : place + len(sentence)] = number * width + np.arange(len(sentence))
+                number += 1
+            place += len(sentence)
+    return LiveSentences(torch.from_numpy(char_ids), torch.from_numpy(places))
+
+
+class EpochBatches(Generic[Example]):
+    """Batches of examples of similar length, in a new order each epoch, from a place that can be saved.
+
+    Args:
+        examples: all of them.
+        size: how long an example is, to sort by.
+        batch_size: examples of a batch.
+        num_epochs: times to go through them.
+        seed: decides every order.
+        collate: makes a batch of examples.
+    """
+
+    def __init__(
+        self,
+        examples: Sequence[Example],
+        *,
+        size: Callable[[Example], int],
+        batch_size: int,
+        num_epochs: int,
+        seed: int,
+        collate: Callable[[list[Example]], Any],
+    ) -> None:
+        self.examples, self.batch_size, self.num_epochs, self.seed = examples, batch_size, num_epochs, seed
+        self._sizes = np.array([size(example) for example in examples])
+        self._collate = collate
+        self.epoch = 0
+        self._place = 0
+        self._order: list[np.ndarray[Any, np.dtype[np.int64]]] | None = None
+
+    @property
+    def num_batches(self) -> int:
+        """Of an epoch."""
+        return -(-len(self.examples) // self.batch_size)
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        if self.epoch >= self.num_epochs:
+            raise StopIteration
+        if self._order is None:
+            self._order = self._shuffle()
+        batch = [self.examples[int(number)] for number in self._order[self._place]]
+        self._place += 1
+        if self._place == len(self._order):
+            self.epoch, self._place, self._order = self.epoch + 1, 0, None
+        return self._collate(batch)
+
+    def _shuffle(self) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
+        """Batches of an epoch: a random order, sorted by length in stretches of many batches, and mixed again."""
+        order = random_order(len(self.examples), self.seed, self.epoch, 0)
+        stretch = self.batch_size * _BUCKET_BATCHES
+        batches = []
+        for start in range(0, len(order), stretch):
+            part = order[start : start + stretch]
+            part = part[np.argsort(self._sizes[part], kind="stable")]
+            batches += [part[i : i + self.batch_size] for i in range(0, len(part), self.batch_size)]
+        return [batches[int(number)] for number in random_order(len(batches), self.seed, self.epoch, 1)]
+
+    def state_dict(self) -> dict[str, int]:
+        """Where it stands."""
+        return {"epoch": self.epoch, "place": self._place, "num_examples": len(self.examples)}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Go on from there."""
+        if state["num_examples"] != len(self.examples):
+            raise InputError(
+                f"there are {len(self.examples):,} training examples, but {state['num_examples']:,} in the run to "
+                "resume: give its files."
+            )
+        self.epoch, self._place, self._order = state["epoch"], state["place"], None
+
+
+def in_order(examples: Sequence[Example], size: Callable[[Example], int], batch_size: int) -> Iterator[list[int]]:
+    """Numbers of examples, batch by batch, short ones first: for evaluation."""
+    order = sorted(range(len(examples)), key=lambda number: size(examples[number]))
+    for start in range(0, len(order), batch_size):
+        yield order[start : start + batch_size]

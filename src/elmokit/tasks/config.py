@@ -1,0 +1,62 @@
+"""The settings of a task run: what the presets in `presets/tasks` hold, validated where they enter."""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from elmokit.config import Config, Positive
+from elmokit.training.config import Count, LoopConfig, OptimizerConfig, PresetConfig, Share, Weight
+
+
+class ElmoSettings(Config):
+    """Where ELMo goes in a task model, and how its layers are mixed."""
+
+    place: Literal["none", "input", "output", "both"] = "input"
+    """Beside the words, beside the output of the task's encoder, at both (each with a mix of its own), or nowhere."""
+    layers: Literal["all", "top", "average"] | Count = "all"
+    """A learned mix of all layers, or one fixed choice of them."""
+    gamma: bool = True
+    """Whether the mix learns its scale."""
+    dropout: Share = 0.5
+    regularization: Weight = 0.0
+    """λ of λ‖w‖² on the weights of the mix: 1 keeps it near the average, 0.001 lets it choose."""
+    layer_norm: bool = False
+    tuned: bool = False
+    """Whether the biLM learns with the task; a frozen one is run once over the data."""
+
+    @property
+    def num_mixes(self) -> int:
+        """How many representations the model takes."""
+        return {"none": 0, "input": 1, "output": 1, "both": 2}[self.place]
+
+
+class WordSettings(Config):
+    """The task's own word vectors."""
+
+    width: Positive = 100
+    """Of words if no file gives vectors."""
+    max_vectors: Positive | None = 50_000
+    """Words taken from a file of vectors, the first ones; none: all."""
+    min_count: Positive = 2
+    """How often a word without a vector must occur in training to have one of its own."""
+    tuned: bool = True
+    """Whether they learn with the task."""
+
+
+class TaskConfig(PresetConfig):
+    """A whole task run but for its files and its biLM."""
+
+    preset_folder: ClassVar[str] = "tasks"
+
+    task: str
+    model: dict[str, Any] = Field(default_factory=dict)
+    """Settings of the task's own model."""
+    elmo: ElmoSettings = ElmoSettings()
+    words: WordSettings = WordSettings()
+    optimizer: OptimizerConfig = OptimizerConfig(kind="adamw", learning_rate=1e-3, clip_norm=5.0)
+    loop: LoopConfig = LoopConfig(evaluate_every=0, patience=10)
+    batch_size: Positive = 32
+    num_epochs: Positive = 50
+    average: Share = 0.0
+    """Decay of the running average of the weights that is evaluated and kept; 0: the weights themselves."""
+    seed: Count = 0

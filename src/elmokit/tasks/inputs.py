@@ -1,0 +1,125 @@
+"""What task models read of tokens: word vectors, character features, ELMo.
+
+Notation: B examples, T tokens, C characters, L layers, D width of a layer, E width of what comes out.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding
+
+from elmokit.errors import ConfigError
+from elmokit.model.bilm import BiLM
+from elmokit.model.elmo import ElmoMixes
+from elmokit.tasks.batches import TokenBatch
+from elmokit.tasks.config import ElmoSettings
+
+
+class Inputs(NamedTuple):
+    """The tokens of a batch."""
+
+    tokens: Tensor  # (B, T, E) for the task's encoder
+    extra: Tensor | None  # (B, T, D) to stand beside the encoder's output
+    mask: Tensor  # (B, T)
+
+
+class CharCnn(nn.Module):
+    """Filters over the bytes of a token, and the maximum of each."""
+
+    def __init__(self, *, char_dim: int, num_filters: int, width: int) -> None:
+        super().__init__()
+        self.table = nn.Embedding(257, char_dim, padding_idx=0)
+        self.convolution = nn.Conv1d(char_dim, num_filters, width, padding=width - 1)
+
+    def forward(self, char_ids: Tensor) -> Tensor:
+        """From (B, T, C) to (B, T, num_filters); equal tokens are computed once."""
+        types, inverse = torch.unique(char_ids.flatten(0, 1), dim=0, return_inverse=True)  # (K, C), (B·T,)
+        characters = self.table(types).transpose(1, 2)  # (K, char_dim, C)
+        features: Tensor = self.convolution(characters).amax(2).relu()  # (K, num_filters)
+        return features[inverse].view(*char_ids.shape[:2], -1)
+
+
+class ElmoInputs(nn.Module):
+    """The mixes of a task model, over layers that come from a store or from a biLM that learns along.
+
+    Args:
+        settings: where they go and how.
+        num_layers: L.
+        width: D.
+        bilm: the model that learns along; None if its layers come with the batch.
+    """
+
+    def __init__(self, settings: ElmoSettings, *, num_layers: int, width: int, bilm: BiLM | None = None) -> None:
+        super().__init__()
+        if isinstance(settings.layers, int) and settings.layers >= num_layers:
+            raise ConfigError(f"elmo.layers is {settings.layers}, but the biLM has layers 0 to {num_layers - 1}.")
+        self.settings, self.width, self.bilm = settings, width, bilm
+        num_mixed = num_layers if settings.layers == "all" else 1
+        self.mixes = ElmoMixes(num_mixed, settings.num_mixes, dropout=settings.dropout, layer_norm=settings.layer_norm)
+        if not settings.gamma:
+            for name, parameter in self.mixes.named_parameters():
+                parameter.requires_grad_(not name.endswith("gamma"))
+
+    def forward(self, batch: TokenBatch) -> tuple[Tensor, ...]:
+        """One representation (B, T, D) for each place."""
+        layers = batch.layers if self.bilm is None else self._run(self.bilm, batch)  # (L, B, T, D)
+        assert layers is not None
+        choice = self.settings.layers
+        if choice == "average":
+            layers = layers.mean(0, keepdim=True)  # (1, B, T, D)
+        elif choice != "all":
+            layers = layers[-1:] if choice == "top" else layers[choice : choice + 1]  # (1, B, T, D)
+        representations: tuple[Tensor, ...] = self.mixes(layers, batch.mask)
+        return representations
+
+    @staticmethod
+    def _run(bilm: BiLM, batch: TokenBatch) -> Tensor:
+        assert batch.live is not None
+        layers: Tensor = bilm(batch.live.char_ids)[0]  # (L, S, U, D)
+        return layers.flatten(1, 2)[:, batch.live.places]  # (L, B, T, D)
+
+    def regularization(self) -> Tensor:
+        """What the mixes add to the loss of a task."""
+        return self.mixes.regularization(self.settings.regularization)
+
+
+class TokenInputs(nn.Module):
+    """Everything that a task model reads of tokens, side by side.
+
+    Args:
+        vectors: first values (W, E) of the word table.
+        tune_words: whether they learn.
+        char_cnn: character features; None for none.
+        elmo: None for a model without ELMo.
+    """
+
+    def __init__(
+        self, vectors: Tensor, *, tune_words: bool, char_cnn: CharCnn | None = None, elmo: ElmoInputs | None = None
+    ) -> None:
+        super().__init__()
+        self.word_table = nn.Parameter(vectors, requires_grad=tune_words)
+        self.char_cnn = char_cnn
+        self.elmo = elmo
+        place = "none" if elmo is None else elmo.settings.place
+        self._at_input, self._at_output = place in ("input", "both"), place in ("output", "both")
+        features = 0 if char_cnn is None else char_cnn.convolution.out_channels
+        width = 0 if elmo is None else elmo.width
+        self.dim = vectors.shape[1] + features + width * self._at_input
+        """E."""
+        self.extra_dim = width * self._at_output
+        """D of what stands beside the encoder's output; 0 for nothing."""
+
+    def forward(self, batch: TokenBatch) -> Inputs:
+        """Look up, compute and mix."""
+        parts = [embedding(batch.word_rows, self.word_table, sparse=self.word_table.requires_grad)]  # (B, T, …)
+        if self.char_cnn is not None:
+            parts.append(self.char_cnn(batch.char_ids))
+        mixed: tuple[Tensor, ...] = () if self.elmo is None else self.elmo(batch)
+        if self._at_input:
+            parts.append(mixed[0])
+        return Inputs(torch.cat(parts, 2), mixed[-1] if self._at_output else None, batch.mask)
+
+    def regularization(self) -> Tensor:
+        """What its parts add to the loss of a task."""
+        return self.word_table.new_zeros(()) if self.elmo is None else self.elmo.regularization()

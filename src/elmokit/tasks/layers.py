@@ -1,0 +1,127 @@
+"""Layers that several task models share.
+
+Notation: B examples, T tokens, E and H widths, K tags.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+
+class InputDropout(nn.Module):
+    """Dropout with one mask for all tokens of an example, so that a number is gone from the whole sequence."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of (B, T, E)."""
+        if not self.training or not self.rate:
+            return x
+        kept = x.new_empty(len(x), 1, x.shape[2]).bernoulli_(1 - self.rate)  # (B, 1, E)
+        return x * (kept / (1 - self.rate))
+
+
+class BiRnn(nn.Module):
+    """Layers that read in both directions, over the real tokens only; a dropout before each.
+
+    Args:
+        in_dim: width of what it reads.
+        hidden_dim: width of one direction.
+        num_layers: layers on top of each other.
+        dropout: on the input of each layer.
+        kind: "lstm" or "gru".
+    """
+
+    def __init__(
+        self, in_dim: int, hidden_dim: int, *, num_layers: int = 1, dropout: float = 0.0, kind: str = "lstm"
+    ) -> None:
+        super().__init__()
+        build = {"lstm": nn.LSTM, "gru": nn.GRU}[kind]
+        widths = [in_dim, *[2 * hidden_dim] * (num_layers - 1)]
+        self.layers = nn.ModuleList(build(w, hidden_dim, batch_first=True, bidirectional=True) for w in widths)
+        self.dropout = InputDropout(dropout)
+        self.dim = 2 * hidden_dim
+        """Width of what comes out."""
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        """From (B, T, in_dim) to (B, T, dim); zeros where the mask (B, T) says that there is no token."""
+        lengths = mask.sum(1).cpu()
+        for layer in self.layers:
+            packed = pack_padded_sequence(self.dropout(x), lengths, batch_first=True, enforce_sorted=False)
+            x, _ = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=mask.shape[1])
+        return x
+
+
+class Crf(nn.Module):
+    """A linear-chain conditional random field over K tags.
+
+    Args:
+        num_tags: K.
+        allowed: (K, K) whether a tag may follow another; None allows all.
+        may_start: (K,) whether a sequence may begin with a tag.
+        may_end: (K,) whether it may end with it.
+    """
+
+    allowed: Tensor
+    may_start: Tensor
+    may_end: Tensor
+
+    def __init__(
+        self,
+        num_tags: int,
+        *,
+        allowed: Tensor | None = None,
+        may_start: Tensor | None = None,
+        may_end: Tensor | None = None,
+    ) -> None:
+        super().__init__()
+        self.transitions = nn.Parameter(torch.empty(num_tags, num_tags).uniform_(-0.1, 0.1))  # (from, to)
+        self.start = nn.Parameter(torch.empty(num_tags).uniform_(-0.1, 0.1))  # (K,)
+        self.end = nn.Parameter(torch.empty(num_tags).uniform_(-0.1, 0.1))  # (K,)
+        every = torch.ones(num_tags, dtype=torch.bool)
+        self.register_buffer("allowed", every.expand(num_tags, -1).clone() if allowed is None else allowed, False)
+        self.register_buffer("may_start", every if may_start is None else may_start, False)
+        self.register_buffer("may_end", every if may_end is None else may_end, False)
+
+    def loss(self, scores: Tensor, tags: Tensor, mask: Tensor) -> Tensor:
+        """−log p of the gold tags (B, T), summed over the examples, from scores (B, T, K)."""
+        transitions, start, end = self.transitions, self.start, self.end
+        gold = start[tags[:, 0]] + scores[:, 0].gather(1, tags[:, :1])[:, 0]  # (B,)
+        alpha = start + scores[:, 0]  # (B, K)
+        for t in range(1, scores.shape[1]):
+            real = mask[:, t]  # (B,)
+            own = scores[:, t]  # (B, K)
+            step = transitions[tags[:, t - 1], tags[:, t]] + own.gather(1, tags[:, t, None])[:, 0]  # (B,)
+            gold = gold + step * real
+            alpha = torch.where(real[:, None], (alpha[:, :, None] + transitions).logsumexp(1) + own, alpha)  # (B, K)
+        last = tags.gather(1, mask.sum(1, keepdim=True) - 1)[:, 0]  # (B,)
+        return ((alpha + end).logsumexp(1) - gold - end[last]).sum()
+
+    def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
+        """The best allowed tags of each example."""
+        closed = -1e30
+        transitions = self.transitions.masked_fill(~self.allowed, closed)
+        best = self.start.masked_fill(~self.may_start, closed) + scores[:, 0]  # (B, K)
+        pointers = []
+        for t in range(1, scores.shape[1]):
+            value, pointer = (best[:, :, None] + transitions).max(1)  # (B, K), (B, K)
+            best = torch.where(mask[:, t, None], value + scores[:, t], best)
+            pointers.append(pointer)
+        finals = (best + self.end.masked_fill(~self.may_end, closed)).argmax(1).tolist()  # (B,)
+        steps = torch.stack(pointers, 1).tolist() if pointers else [[] for _ in finals]  # B × (T − 1) × K
+        return [
+            trace_back(steps[row], final, length)
+            for row, (final, length) in enumerate(zip(finals, mask.sum(1).tolist(), strict=True))
+        ]
+
+
+def trace_back(pointers: Sequence[Sequence[int]], last: int, length: int) -> list[int]:
+    """Tags of a sequence from its last one and, for each later token, the best tag before each tag."""
+    tags = [last]
+    for t in range(length - 2, -1, -1):
+        tags.append(pointers[t][tags[-1]])
+    return tags[::-1]

@@ -1,0 +1,138 @@
+"""A biLSTM-CRF over words, characters and ELMo (Peters et al. 2018, §5).
+
+Notation: B sentences, T tokens, E width of the inputs, K tags.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from elmokit.config import Config, Positive
+from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.inputs import TokenInputs
+from elmokit.tasks.layers import BiRnn, Crf, InputDropout
+from elmokit.tasks.ner.metric import score_spans
+from elmokit.tasks.ner.reader import NerExample, Span, read_conll2003, read_wnut, to_bioul, to_spans
+from elmokit.text.files import open_text
+from elmokit.training.config import Share
+
+
+class NerSettings(Config):
+    """The encoder's sizes."""
+
+    hidden_dim: Positive = 200
+    """Of one direction of the biLSTM."""
+    num_layers: Positive = 2
+    dropout: Share = 0.5
+    """On the inputs and between layers."""
+    char_dim: Positive = 16
+    num_filters: Positive = 128
+    filter_width: Positive = 3
+
+
+class NerModel(TaskModel):
+    """Inputs → biLSTM → tag scores → CRF over BIOUL tags."""
+
+    def __init__(self, settings: NerSettings, inputs: TokenInputs, tags: Sequence[str]) -> None:
+        super().__init__()
+        self.inputs = inputs
+        self.tags = tuple(tags)
+        self.dropout = InputDropout(settings.dropout)
+        self.encoder = BiRnn(inputs.dim, settings.hidden_dim, num_layers=settings.num_layers, dropout=settings.dropout)
+        self.scores = nn.Linear(self.encoder.dim + inputs.extra_dim, len(tags))
+        self.crf = Crf(len(tags), **_allowed(self.tags))
+
+    def _run(self, batch: TokenBatch) -> Tensor:
+        tokens, extra, mask = self.inputs(batch)  # (B, T, E), (B, T, D)
+        x = self.encoder(tokens, mask)  # (B, T, 2H)
+        x = x if extra is None else torch.cat([x, extra], 2)
+        scores: Tensor = self.scores(self.dropout(x))  # (B, T, K)
+        return scores
+
+    def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
+        """See `TaskModel`."""
+        (batch,) = texts
+        return self.crf.loss(self._run(batch), gold, batch.mask) / len(batch.mask)
+
+    def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
+        """Spans as (start, end, type) of each sentence."""
+        (batch,) = texts
+        decoded = self.crf.decode(self._run(batch), batch.mask)
+        return [[list(span) for span in to_spans([self.tags[tag] for tag in tags])] for tags in decoded]
+
+
+def _allowed(tags: Sequence[str]) -> dict[str, Tensor]:
+    """Which BIOUL tags may follow each other, begin and end: only B- and I- go on, with I- or L- of their type."""
+
+    def goes_on(tag: str) -> bool:
+        return tag[0] in "BI"
+
+    def continues(tag: str) -> bool:
+        return tag[0] in "IL"
+
+    allowed = [
+        [second[2:] == first[2:] and continues(second) if goes_on(first) else not continues(second) for second in tags]
+        for first in tags
+    ]
+    return {
+        "allowed": torch.tensor(allowed),
+        "may_start": torch.tensor([not continues(tag) for tag in tags]),
+        "may_end": torch.tensor([not goes_on(tag) for tag in tags]),
+    }
+
+
+class Ner(Task[NerExample]):
+    """Named entities in sentences."""
+
+    name: ClassVar[str] = "ner"
+    metric: ClassVar[str] = "f1"
+    settings: ClassVar[type[Config]] = NerSettings
+
+    def read(self, paths: Iterable[Path], *, training: bool) -> Iterator[NerExample]:
+        """CoNLL-2003 or WNUT files, told apart by their columns."""
+        return chain.from_iterable(_read(path) for path in paths)
+
+    def texts(self, example: NerExample) -> tuple[Text, ...]:
+        """The sentence."""
+        return ((example.tokens,),)
+
+    def find_labels(self, examples: Sequence[NerExample]) -> Labels:
+        """All BIOUL tags of the entity types."""
+        types = sorted({span.type for example in examples for span in example.spans})
+        return {"tags": ["O", *(f"{letter}-{kind}" for kind in types for letter in "BILU")]}
+
+    def build(self, settings: NerSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
+        """See `Task`."""
+        return NerModel(settings, inputs, labels["tags"])
+
+    def num_char_filters(self, settings: NerSettings) -> tuple[int, int, int]:
+        """See `Task`."""
+        return settings.char_dim, settings.num_filters, settings.filter_width
+
+    def collate(self, examples: Sequence[NerExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
+        """Gold tags (B, T); a type that training never saw is O."""
+        numbers = {tag: number for number, tag in enumerate(labels["tags"])}
+        gold = torch.zeros(texts[0].mask.shape, dtype=torch.long)
+        for row, example in enumerate(examples):
+            tags = to_bioul(example.spans, len(example.tokens))
+            gold[row, : len(tags)] = torch.tensor([numbers.get(tag, 0) for tag in tags])
+        return gold
+
+    def score(self, examples: Sequence[NerExample], predictions: Sequence[Any]) -> Mapping[str, float]:
+        """Exact span F1, precision and recall in percent."""
+        found = score_spans(
+            [example.spans for example in examples],
+            [[Span(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in predictions],
+        ).overall
+        return {"f1": 100 * found.f1, "precision": 100 * found.precision, "recall": 100 * found.recall}
+
+
+def _read(path: Path) -> Iterator[NerExample]:
+    with open_text(path) as lines:
+        first = next((line for line in lines if line.strip()), "")
+    return (read_wnut if first.count("\t") == 1 else read_conll2003)(path)

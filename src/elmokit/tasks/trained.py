@@ -1,0 +1,222 @@
+"""A task model that can be used: kept in a folder, loaded with its biLM, asked for predictions.
+
+task.json            task, settings, labels, and which biLM it was trained on, by fingerprint
+words.txt            words of the table, a line each
+model.safetensors    all weights but a biLM's
+bilm/                the biLM, if it learned with the task
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from pydantic import ValidationError
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from elmokit.config import describe_faults
+from elmokit.embedding.embedder import Embedder
+from elmokit.errors import ConfigError, FormatError
+from elmokit.formats import load, save
+from elmokit.formats._atomic import atomic_directory
+from elmokit.formats.parts import fingerprint
+from elmokit.model.bilm import BiLM
+from elmokit.model.scalar_mix import ScalarMix
+from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.batches import TokenBatch, TokenLookup, in_order
+from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
+from elmokit.tasks.layer_store import LayerStore, Report
+from elmokit.tasks.words import WordTable
+
+_FORMAT, _VERSION = "elmokit-task", 1
+_BILM = "inputs.elmo.bilm."
+
+
+@dataclass(frozen=True)
+class BilmUse:
+    """The biLM of a task model."""
+
+    name: str
+    """As it was given to `load`."""
+    fingerprint: str
+    """Of the model that training began with."""
+
+
+class TrainedTask:
+    """A task, its model and all that is looked up for it.
+
+    Args:
+        task: which.
+        config: how it was trained.
+        labels: what it learned of its labels.
+        table: its words.
+        vectors: first values of their vectors (W, E).
+        bilm: the model that ELMo comes from; None without ELMo.
+        use: what is known of it.
+        layers_folder: where layers of frozen models are kept; None is the user's cache.
+        threads: for the embedder.
+    """
+
+    def __init__(
+        self,
+        task: Task[Any],
+        config: TaskConfig,
+        labels: Labels,
+        table: WordTable,
+        vectors: Tensor,
+        *,
+        bilm: BiLM | None,
+        use: BilmUse | None,
+        layers_folder: Path | None = None,
+        threads: int | None = None,
+    ) -> None:
+        self.task, self.config, self.labels, self.table, self.use = task, config, labels, table, use
+        settings = _read_settings(task, config)
+        tuned = config.elmo.tuned and bilm is not None
+        self.store = None if bilm is None or tuned else LayerStore(Embedder(bilm, threads=threads), layers_folder)
+        self.lookup = TokenLookup(table, store=self.store, indexer=bilm.indexer if tuned and bilm else None)
+        elmo = None
+        if bilm is not None:
+            shape = {"num_layers": bilm.config.num_layers, "width": bilm.config.output_dim}
+            elmo = ElmoInputs(config.elmo, **shape, bilm=bilm if tuned else None)
+        filters = task.num_char_filters(settings)
+        char_cnn = filters and CharCnn(char_dim=filters[0], num_filters=filters[1], width=filters[2])
+        inputs = TokenInputs(vectors, tune_words=config.words.tuned, char_cnn=char_cnn or None, elmo=elmo)
+        self.model: TaskModel = task.build(settings, inputs, labels)
+
+    def prepare(self, examples: Sequence[Any], report: Report | None = None) -> None:
+        """Let the frozen biLM embed what it has not yet."""
+        if self.store is not None:
+            texts = (text for example in examples for text in self.task.texts(example))
+            self.store.prepare((sentence for text in texts for sentence in text if sentence), report)
+
+    def collate(self, examples: Sequence[Any]) -> tuple[list[TokenBatch], Any]:
+        """The batch of examples."""
+        texts = [self.lookup.batch(each) for each in zip(*map(self.task.texts, examples), strict=True)]
+        return texts, self.task.collate(examples, self.labels, texts)
+
+    def predict(self, examples: Sequence[Any], *, batch_size: int | None = None) -> list[Any]:
+        """A prediction for each example, in their order."""
+        found: dict[int, Any] = {}
+        was_training = self.model.training
+        self.model.eval()
+        with torch.inference_mode():
+            for numbers in in_order(examples, self.task.size, batch_size or self.config.batch_size):
+                predictions = self.model.predict(*self.collate([examples[number] for number in numbers]))
+                found.update(zip(numbers, predictions, strict=True))
+        self.model.train(was_training)
+        return [found[number] for number in range(len(examples))]
+
+    def mixes(self) -> list[dict[str, Any]]:
+        """The learned weights of layers and γ of each place where ELMo goes in."""
+        elmo = self.model.inputs.elmo
+        if elmo is None:
+            return []
+        places = ["input", "output"] if self.config.elmo.place == "both" else [self.config.elmo.place]
+        return [
+            {"place": place, "layer_weights": mix.layer_weights.tolist(), "gamma": float(mix.gamma.detach())}
+            for place, mix in zip(places, elmo.mixes.mixes, strict=True)
+            if isinstance(mix, ScalarMix)
+        ]
+
+    def save(self, path: Path) -> None:
+        """Write the folder, whole or not at all."""
+        content = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "task": self.task.name,
+            "config": self.config.model_dump(mode="json"),
+            "labels": self.labels,
+            "bilm": self.use and vars(self.use),
+        }
+        with atomic_directory(path, overwrite=True) as folder:
+            (folder / "task.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+            (folder / "words.txt").write_text("".join(f"{word}\n" for word in self.table.words), "utf-8")
+            tensors = {
+                name: t.contiguous() for name, t in self.model.state_dict().items() if not name.startswith(_BILM)
+            }
+            save_file(tensors, folder / "model.safetensors")
+            elmo = self.model.inputs.elmo
+            if elmo is not None and elmo.bilm is not None:
+                save(elmo.bilm, folder / "bilm")
+
+
+def load_trained(
+    path: str | Path,
+    tasks: Mapping[str, Task[Any]],
+    *,
+    bilm: str | None = None,
+    layers_folder: Path | None = None,
+    threads: int | None = None,
+) -> TrainedTask:
+    """Load a task model with its biLM.
+
+    Args:
+        path: the folder.
+        tasks: by name.
+        bilm: where to load the biLM from; None is the name that training was given.
+        layers_folder: see `TrainedTask`.
+        threads: for the embedder.
+    """
+    path = Path(path)
+    try:
+        content = json.loads((path / "task.json").read_text(encoding="utf-8"))
+        task, config = tasks[content["task"]], TaskConfig.model_validate(content["config"])
+        words = (path / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        tensors = load_file(path / "model.safetensors")
+        vectors = tensors["inputs.word_table"]
+        use = BilmUse(**content["bilm"]) if content["bilm"] else None
+        if content["format"] != _FORMAT or content["version"] != _VERSION:
+            raise FormatError(
+                f"{path} is no task model of this elmokit: it is {content['format']} {content['version']}."
+            )
+    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
+        raise FormatError(
+            f"{path} is not the folder of a task model ({type(error).__name__}: {str(error)[:80]}): give what "
+            "`elmokit task train` wrote as model/."
+        ) from None
+    own = None if use is None else _load_bilm(path, use, bilm, tuned=config.elmo.tuned)
+    trained = TrainedTask(
+        task,
+        config,
+        content["labels"],
+        WordTable(words),
+        vectors,
+        bilm=own,
+        use=use,
+        layers_folder=layers_folder,
+        threads=threads,
+    )
+    try:
+        missing, unexpected = trained.model.load_state_dict(tensors, strict=False)
+    except RuntimeError as error:
+        raise FormatError(f"{path}/model.safetensors does not fit its settings ({str(error)[:120]}).") from None
+    wrong = [*unexpected, *(name for name in missing if not name.startswith(_BILM))]
+    if wrong:
+        raise FormatError(f"{path}/model.safetensors lacks or has too much: {', '.join(wrong[:3])}.")
+    trained.model.eval()
+    return trained
+
+
+def _load_bilm(path: Path, use: BilmUse, given: str | None, *, tuned: bool) -> BiLM:
+    if tuned:
+        return load(path / "bilm")
+    bilm = load(given or use.name)
+    if (found := fingerprint(bilm)) != use.fingerprint:
+        raise ConfigError(
+            f"the task model {path} was trained on the biLM {use.fingerprint[:16]} ({use.name}), but "
+            f"{given or use.name} is {found[:16]}: name the right one."
+        )
+    return bilm
+
+
+def _read_settings(task: Task[Any], config: TaskConfig) -> Any:
+    try:
+        return task.settings.model_validate(config.model)
+    except ValidationError as error:
+        raise ConfigError(f"[model] has no valid settings for {task.name}: {describe_faults(error)}.") from None
