@@ -18,6 +18,7 @@ from elmokit.cli.embed import embed
 from elmokit.cli.info import info
 from elmokit.cli.perplexity import perplexity, score, substitutes
 from elmokit.cli.pretrain import finetune, pretrain
+from elmokit.cli.task import task
 from elmokit.errors import ElmokitError, ElmokitWarning
 
 app = typer.Typer(
@@ -48,6 +49,7 @@ def _options(
 for command in (info, convert, embed, score, substitutes, pretrain, finetune, perplexity, build_engine):
     app.command()(command)
 app.add_typer(corpus)
+app.add_typer(task)
 
 
 def main() -> None:

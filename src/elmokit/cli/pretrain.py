@@ -50,7 +50,7 @@ def pretrain(
       elmokit pretrain mini --train 'text/*.txt.xz' --heldout heldout.txt.xz --output run --resume
       torchrun --nproc-per-node 2 -m elmokit pretrain mini --train 'text/*.txt.xz' --output run
     """  # noqa: D301
-    changed = _parse_changes(changes)
+    changed = parse_changes(changes)
     from elmokit.training.config import PretrainConfig, read_run
     from elmokit.training.pretrain import RunFiles
     from elmokit.training.pretrain import pretrain as run
@@ -101,7 +101,7 @@ def finetune(
       elmokit finetune my-model --train sentences.txt --heldout sentences.txt --output tuned --set batch_size=4
       elmokit finetune original --train 'notes/*.txt' --heldout heldout.txt --output tuned --extend-vocab
     """  # noqa: D301
-    changed = _parse_changes(changes)
+    changed = parse_changes(changes)
     if freeze:
         changed["freeze"] = json.dumps(freeze)
     from elmokit.training.config import FinetuneConfig, read_run
@@ -125,7 +125,8 @@ def finetune(
     _end_at_once()
 
 
-def _parse_changes(changes: list[str] | None) -> dict[str, str]:
+def parse_changes(changes: list[str] | None) -> dict[str, str]:
+    """Settings to change, by name, from NAME=VALUE."""
     found = {}
     for change in changes or []:
         name, equals, value = change.partition("=")

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,8 @@ def is_first_process() -> bool:
 
 
 @contextmanager
-def training_bar(output: Path) -> Iterator[Bar]:
-    """A bar with speed, time left, loss and held-out perplexity on a terminal; a line an evaluation elsewhere.
+def training_bar(output: Path, *, metric: str = "perplexity", unit: str = "tokens") -> Iterator[Bar]:
+    """A bar with speed, time left, loss and a held-out figure on a terminal; a line an evaluation elsewhere.
 
     A run that is stopped exits with 130 and says how to go on.
     """
@@ -41,27 +42,29 @@ def training_bar(output: Path) -> Iterator[Bar]:
             warnings.simplefilter("ignore", ElmokitWarning)
             yield Bar()
         elif sys.stderr.isatty():
-            with _rich_bar() as bar:
+            with _rich_bar(metric, unit) as bar:
                 yield bar
         else:
-            yield Bar(report=_print_evaluation)
+            yield Bar(report=partial(_print_evaluation, metric))
     except KeyboardInterrupt:
         if is_first_process():
             typer.echo(f"elmokit: stopped; repeat the command with --resume to go on with {output}", err=True)
         raise SystemExit(130) from None
 
 
-def _print_evaluation(progress: "Progress", figures: Mapping[str, float]) -> None:
-    if "heldout_perplexity" in figures:
-        typer.echo(
-            f"step {progress.step:,}: held-out perplexity {figures['heldout_perplexity']:.2f} "
-            f"(forward {figures['heldout_forward']:.2f}, backward {figures['heldout_backward']:.2f})",
-            err=True,
-        )
+def _print_evaluation(metric: str, progress: "Progress", figures: Mapping[str, float]) -> None:
+    if (value := figures.get(f"heldout_{metric}")) is not None:
+        others = {
+            name.removeprefix("heldout_"): figure
+            for name, figure in figures.items()
+            if name.startswith("heldout_") and name not in (f"heldout_{metric}", "heldout_oov_rate")
+        }
+        more = ", ".join(f"{name} {figure:.2f}" for name, figure in others.items())
+        typer.echo(f"step {progress.step:,}: held-out {metric} {value:.2f}{f' ({more})' if more else ''}", err=True)
 
 
 @contextmanager
-def _rich_bar() -> Iterator[Bar]:
+def _rich_bar(metric: str, unit: str) -> Iterator[Bar]:
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
     from rich.progress import Progress as Display
@@ -76,11 +79,11 @@ def _rich_bar() -> Iterator[Bar]:
 
         def report(progress: "Progress", figures: Mapping[str, float]) -> None:
             latest.update(figures)
-            parts = [f"step {progress.step:,}/{progress.num_steps:,}", f"{latest.get('per_second', 0):,.0f} tokens/s"]
+            parts = [f"step {progress.step:,}/{progress.num_steps:,}", f"{latest.get('per_second', 0):,.0f} {unit}/s"]
             if "loss" in latest:
                 parts.append(f"training loss {latest['loss']:.3f}")
-            if "heldout_perplexity" in latest:
-                parts.append(f"held-out perplexity {latest['heldout_perplexity']:.1f} (best {progress.best or 0:.1f})")
+            if (value := latest.get(f"heldout_{metric}")) is not None:
+                parts.append(f"held-out {metric} {value:.1f} (best {progress.best or 0:.1f})")
             display.update(
                 task,
                 description="training",

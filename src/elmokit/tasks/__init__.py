@@ -1,1 +1,1 @@
-"""Tasks on top of the vectors: what their files say and how answers are scored."""
+"""Six tasks with and without ELMo: one folder each for reader, model and metric; everything else is shared."""

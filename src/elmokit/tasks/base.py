@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+from rich.text import Text as RichText
 from torch import Tensor, nn
 
 from elmokit.config import Config
@@ -40,6 +43,8 @@ class Task(ABC, Generic[Example]):
     name: ClassVar[str]
     metric: ClassVar[str]
     """The figure of `score` that decides what is best."""
+    fields: ClassVar[tuple[str, ...]] = ("text",)
+    """What a user gives for a prediction, by name."""
     settings: ClassVar[type[Config]]
     """Of the task's model."""
 
@@ -64,8 +69,33 @@ class Task(ABC, Generic[Example]):
         """What a model needs of a batch beside the tokens: gold labels, and whatever an example comes with."""
 
     @abstractmethod
+    def counts(self, example: Example, prediction: Any) -> Sequence[float]:
+        """What one example adds to the sums that the figures are made of, as many numbers for every example."""
+
+    @abstractmethod
+    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
+        """Figures of the summed counts, in percent; the one named `metric` is among them."""
+
+    @abstractmethod
+    def from_raw(self, *fields: str) -> list[Example]:
+        """Examples without gold labels of what a user gave, one text for each of `fields`."""
+
+    @abstractmethod
+    def to_json(self, example: Example, prediction: Any) -> dict[str, Any]:
+        """A prediction for a program to read."""
+
+    @abstractmethod
+    def to_text(self, example: Example, prediction: Any) -> RichText:
+        """A prediction for a person to read."""
+
     def score(self, examples: Sequence[Example], predictions: Sequence[Any]) -> Mapping[str, float]:
-        """Figures of predictions; the one named `metric` is among them."""
+        """Figures of predictions."""
+        return self.figures(self.count_all(examples, predictions).sum(0).tolist())
+
+    def count_all(self, examples: Sequence[Example], predictions: Sequence[Any]) -> NDArray[np.float64]:
+        """The counts of every example, a row each."""
+        pairs = zip(examples, predictions, strict=True)
+        return np.array([self.counts(example, prediction) for example, prediction in pairs], dtype=np.float64)
 
     def size(self, example: Example) -> int:
         """How long an example is, to batch similar ones."""

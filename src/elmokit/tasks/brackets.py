@@ -25,6 +25,8 @@ def read_arguments(where: str, cells: Iterable[Cell]) -> tuple[Span, ...]:
     spans: list[Span] = []
     label, start, opened = "", 0, 0
     for place, (line, text) in enumerate(cells):
+        if text == "*":
+            continue
         match = _ARGUMENT.fullmatch(text)
         if match is None:
             what = "opens two arguments" if text.count("(") > 1 else "no argument"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
+from rich.text import Text as RichText
 from torch import Tensor, nn
 
 from elmokit.config import Config, Positive
@@ -16,10 +17,13 @@ from elmokit.tasks.base import Labels, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Crf, InputDropout
-from elmokit.tasks.ner.metric import score_spans
+from elmokit.tasks.ner.metric import SpanCounts, score_spans
 from elmokit.tasks.ner.reader import NerExample, Span, read_conll2003, read_wnut, to_bioul, to_spans
 from elmokit.text.files import open_text
+from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
+
+COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
 class NerSettings(Config):
@@ -123,13 +127,45 @@ class Ner(Task[NerExample]):
             gold[row, : len(tags)] = torch.tensor([numbers.get(tag, 0) for tag in tags])
         return gold
 
-    def score(self, examples: Sequence[NerExample], predictions: Sequence[Any]) -> Mapping[str, float]:
-        """Exact span F1, precision and recall in percent."""
-        found = score_spans(
-            [example.spans for example in examples],
-            [[Span(int(start), int(end), str(kind)) for start, end, kind in spans] for spans in predictions],
-        ).overall
+    def counts(self, example: NerExample, prediction: Any) -> Sequence[float]:
+        """Entities that are there, that were predicted, that were predicted rightly."""
+        found = score_spans([example.spans], [_spans(prediction)]).overall
+        return found.gold, found.predicted, found.correct
+
+    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
+        """Exact span F1, precision and recall."""
+        found = SpanCounts(*map(int, sums))
         return {"f1": 100 * found.f1, "precision": 100 * found.precision, "recall": 100 * found.recall}
+
+    def from_raw(self, *fields: str) -> list[NerExample]:
+        """The sentences of a text."""
+        sentences = (tuple(token.text for token in sentence) for sentence in tokenize(fields[0]))
+        return [NerExample(tokens, ("O",) * len(tokens)) for tokens in sentences if tokens]
+
+    def to_json(self, example: NerExample, prediction: Any) -> dict[str, Any]:
+        """Tokens and entities."""
+        entities = [
+            {"start": span.start, "end": span.end, "type": span.type, "tokens": example.tokens[span.start : span.end]}
+            for span in _spans(prediction)
+        ]
+        return {"tokens": example.tokens, "entities": entities}
+
+    def to_text(self, example: NerExample, prediction: Any) -> RichText:
+        """The sentence with its entities in colour, each with its type."""
+        shown = RichText()
+        place = 0
+        for span in _spans(prediction):
+            shown.append("".join(f"{token} " for token in example.tokens[place : span.start]))
+            style = COLOURS[sum(span.type.encode()) % len(COLOURS)]
+            shown.append(f"[{' '.join(example.tokens[span.start : span.end])}]", f"bold {style}").append(
+                f"{span.type} ", f"dim {style}"
+            )
+            place = span.end
+        return shown.append(" ".join(example.tokens[place:]))
+
+
+def _spans(prediction: Any) -> list[Span]:
+    return [Span(int(start), int(end), str(kind)) for start, end, kind in prediction]
 
 
 def _read(path: Path) -> Iterator[NerExample]:

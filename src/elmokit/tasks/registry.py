@@ -1,0 +1,16 @@
+"""The tasks there are, by name."""
+
+from typing import Any
+
+from elmokit.errors import ConfigError
+from elmokit.tasks.base import Task
+from elmokit.tasks.ner.model import Ner
+
+TASKS: dict[str, Task[Any]] = {task.name: task for task in (Ner(),)}
+
+
+def find_task(name: str) -> Task[Any]:
+    """A task by its name."""
+    if name not in TASKS:
+        raise ConfigError(f"there is no task named {name[:50]!r}: choose one of {', '.join(TASKS)}.")
+    return TASKS[name]
