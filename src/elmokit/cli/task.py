@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_args_is_help=True)
 
-NAMES = "ner sentiment nli qa srl coref"
+NAMES = "ner, sentiment, nli"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {NAMES}.")]
 TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
 DevOption = Annotated[list[str], typer.Option("--dev", help="Files to choose on.")]
@@ -143,9 +143,9 @@ def predict(
     console = Console(highlight=False, soft_wrap=True)
     for example, prediction in zip(examples, loaded.predict(examples), strict=True):
         if as_json:
-            typer.echo(json.dumps(own.to_json(example, prediction), ensure_ascii=False))
+            typer.echo(json.dumps(own.to_json(example, prediction, loaded.settings), ensure_ascii=False))
         else:
-            console.print(own.to_text(example, prediction))
+            console.print(own.to_text(example, prediction, loaded.settings))
 
 
 @task.command()
@@ -171,9 +171,10 @@ def compare(
     """  # noqa: D301
     from elmokit.tasks.compare import Variant, run_all
     from elmokit.tasks.compare import compare as put_side_by_side
+    from elmokit.tasks.runner import TaskFiles, read_sets
 
     own = _find(name)
-    _read_config(name, preset, changes)
+    config = _read_config(name, preset, changes)
     numbers = _parse_seeds(seeds)
     shared = ["--preset", preset, *(word for change in changes or [] for word in ("--set", change))]
     variants = [
@@ -182,22 +183,21 @@ def compare(
     ]
     named = {"--train": train, "--dev": dev, "--test": test, "--vectors": vectors or []}
     files = [word for option, paths in named.items() for path in paths for word in (option, path)]
-    _prepare(own, model, [*train, *dev, *test])
+    sets = read_sets(own, config, TaskFiles(train, dev, output, test))
+    _prepare(own, model, [example for examples in sets.values() for example in examples])
     results = run_all(name, variants, numbers, files, output, processes=processes, done=_tell_run)
-    found = put_side_by_side(own, results, ("baseline", "elmo"), numbers, test, output)
+    found = put_side_by_side(own, results, ("baseline", "elmo"), numbers, sets["test"], output)
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
     else:
         _print_comparison(found)
 
 
-def _prepare(own: Any, model: str, files: list[str]) -> None:
+def _prepare(own: Any, model: str, examples: list[Any]) -> None:
     """Embed all data once, before several runs want to."""
     from elmokit.embedding.embedder import Embedder
     from elmokit.tasks.layer_store import LayerStore
-    from elmokit.training.corpus import find_files
 
-    examples = own.read(find_files(files), training=True)
     sentences = (s for example in examples for text in own.texts(example) for s in text if s)
     with _embedding_bar() as report:
         LayerStore(Embedder.from_pretrained(model)).prepare(sentences, report)

@@ -11,10 +11,12 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import ValidationError
 from rich.text import Text as RichText
 from torch import Tensor, nn
 
-from elmokit.config import Config
+from elmokit.config import Config, describe_faults
+from elmokit.errors import ConfigError
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 
@@ -49,8 +51,8 @@ class Task(ABC, Generic[Example]):
     """Of the task's model."""
 
     @abstractmethod
-    def read(self, paths: Iterable[Path], *, training: bool) -> Iterator[Example]:
-        """The examples of files."""
+    def read(self, paths: Iterable[Path], settings: Any, *, training: bool) -> Iterator[Example]:
+        """The examples of files, as a model of these settings wants them."""
 
     @abstractmethod
     def texts(self, example: Example) -> tuple[Text, ...]:
@@ -81,11 +83,11 @@ class Task(ABC, Generic[Example]):
         """Examples without gold labels of what a user gave, one text for each of `fields`."""
 
     @abstractmethod
-    def to_json(self, example: Example, prediction: Any) -> dict[str, Any]:
+    def to_json(self, example: Example, prediction: Any, settings: Any) -> dict[str, Any]:
         """A prediction for a program to read."""
 
     @abstractmethod
-    def to_text(self, example: Example, prediction: Any) -> RichText:
+    def to_text(self, example: Example, prediction: Any, settings: Any) -> RichText:
         """A prediction for a person to read."""
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Any]) -> Mapping[str, float]:
@@ -96,6 +98,13 @@ class Task(ABC, Generic[Example]):
         """The counts of every example, a row each."""
         pairs = zip(examples, predictions, strict=True)
         return np.array([self.counts(example, prediction) for example, prediction in pairs], dtype=np.float64)
+
+    def read_settings(self, values: Mapping[str, Any]) -> Any:
+        """Validate settings of the task's model."""
+        try:
+            return self.settings.model_validate(values)
+        except ValidationError as error:
+            raise ConfigError(f"[model] has no valid settings for {self.name}: {describe_faults(error)}.") from None
 
     def size(self, example: Example) -> int:
         """How long an example is, to batch similar ones."""

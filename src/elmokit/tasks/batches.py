@@ -161,7 +161,7 @@ class EpochBatches(Generic[Example]):
 
     @property
     def num_batches(self) -> int:
-        """Of an epoch."""
+        """Of an epoch, or one more."""
         return -(-len(self.examples) // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
@@ -187,6 +187,8 @@ class EpochBatches(Generic[Example]):
             part = order[start : start + stretch]
             part = part[np.argsort(self._sizes[part], kind="stable")]
             batches += [part[i : i + self.batch_size] for i in range(0, len(part), self.batch_size)]
+            if len(batches[-1]) == 1 and len(part) > 1:  # a batch norm cannot learn from one example
+                batches[-2:] = [np.concatenate(batches[-2:])]
         return [batches[int(number)] for number in random_order(len(batches), self.seed, self.epoch, 1)]
 
     def state_dict(self) -> dict[str, int]:

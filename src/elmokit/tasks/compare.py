@@ -21,7 +21,6 @@ from elmokit.cores import usable_cores
 from elmokit.errors import ElmokitError
 from elmokit.tasks.base import Task
 from elmokit.tasks.significance import paired_bootstrap
-from elmokit.training.corpus import find_files
 
 Done = Callable[[str, dict[str, Any]], None]
 """Is told of each run that has ended, by its name and result."""
@@ -148,11 +147,10 @@ def compare(
     results: Mapping[str, Sequence[Mapping[str, Any]]],
     names: tuple[str, str],
     seeds: Sequence[int],
-    test: Sequence[str],
+    examples: Sequence[Any],
     output: Path,
 ) -> Comparison:
-    """Put two variants side by side on the test files, by the predictions that their runs left."""
-    examples = list(task.read(find_files(test), training=False))
+    """Put two variants side by side on test examples, by the predictions that their runs left."""
     counts: list[NDArray[np.float64]] = []
     for name in names:
         runs = [read_predictions(output / f"{name}-{seed}") for seed in seeds]

@@ -36,7 +36,10 @@ class CharCnn(nn.Module):
         """From (B, T, C) to (B, T, num_filters); equal tokens are computed once."""
         types, inverse = torch.unique(char_ids.flatten(0, 1), dim=0, return_inverse=True)  # (K, C), (B·T,)
         characters = self.table(types).transpose(1, 2)  # (K, char_dim, C)
-        features: Tensor = self.convolution(characters).amax(2).relu()  # (K, num_filters)
+        found: Tensor = self.convolution(characters)  # (K, num_filters, C + width − 1)
+        ends = (types != 0).sum(1) + self.convolution.kernel_size[0] - 1  # (K,): where filters see the token no more
+        beyond = torch.arange(found.shape[2], device=found.device) >= ends[:, None]  # (K, C + width − 1)
+        features = found.masked_fill(beyond[:, None], -torch.inf).amax(2).relu()  # (K, num_filters)
         return features[inverse].view(*char_ids.shape[:2], -1)
 
 

@@ -14,7 +14,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Meta, Vectors
 from elmokit.embedding.store import VectorStore, encode_tokens, is_store, sentence_hash
 from elmokit.embedding.store_writer import StoreWriter
-from elmokit.errors import InputError
+from elmokit.errors import ConfigError, InputError
 
 Report = Callable[[int, int], None]
 """Is told how many of how many sentences have been embedded."""
@@ -33,6 +33,11 @@ class LayerStore:
     """
 
     def __init__(self, embedder: Embedder, folder: Path | None = None) -> None:
+        if embedder.state != "reset" or embedder.int8:
+            raise ConfigError(
+                f"an embedder with state {embedder.state!r} and int8 {embedder.int8} gives other layers than a store "
+                "keeps: give one with state 'reset' and without int8."
+            )
         self.embedder = embedder
         self.path = (cache_directory() / "layers" if folder is None else folder) / embedder.fingerprint[:16]
         self._records: dict[int, int] = {}

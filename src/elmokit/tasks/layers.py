@@ -125,3 +125,37 @@ def trace_back(pointers: Sequence[Sequence[int]], last: int, length: int) -> lis
     for t in range(length - 2, -1, -1):
         tags.append(pointers[t][tags[-1]])
     return tags[::-1]
+
+
+class Maxout(nn.Module):
+    """A linear layer of several pieces, of which each output takes the largest."""
+
+    def __init__(self, in_dim: int, out_dim: int, num_pieces: int = 4) -> None:
+        super().__init__()
+        self.linear = nn.Linear(in_dim, out_dim * num_pieces)
+        self.num_pieces = num_pieces
+
+    def forward(self, x: Tensor) -> Tensor:
+        """From (B, in_dim) to (B, out_dim)."""
+        pieces: Tensor = self.linear(x).unflatten(1, (-1, self.num_pieces))  # (B, out_dim, pieces)
+        return pieces.amax(2)
+
+
+def attend(queries: Tensor, keys: Tensor, mask: Tensor) -> Tensor:
+    """For each query (B, T, E) the mean of the keys (B, U, E) weighted by their products with it, real ones (B, U)."""
+    products = queries @ keys.transpose(1, 2)  # (B, T, U)
+    weights = products.masked_fill(~mask[:, None], -torch.inf).softmax(2)  # (B, T, U)
+    return weights @ keys  # (B, T, E)
+
+
+def pool_mean_max(x: Tensor, mask: Tensor) -> Tensor:
+    """Mean and maximum over the real tokens of (B, T, E), side by side (B, 2E)."""
+    real = mask[:, :, None]  # (B, T, 1)
+    mean = (x * real).sum(1) / real.sum(1)  # (B, E)
+    return torch.cat([mean, x.masked_fill(~real, -torch.inf).amax(1)], 1)
+
+
+def pool_all(x: Tensor, mask: Tensor) -> Tensor:
+    """Mean, maximum and minimum over the real tokens of (B, T, E), side by side (B, 3E)."""
+    least = x.masked_fill(~mask[:, :, None], torch.inf).amin(1)  # (B, E)
+    return torch.cat([pool_mean_max(x, mask), least], 1)

@@ -5,8 +5,11 @@ from typing import Any
 from elmokit.errors import ConfigError
 from elmokit.tasks.base import Task
 from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.nli.model import Nli
+from elmokit.tasks.sentiment.model import Sentiment
 
-TASKS: dict[str, Task[Any]] = {task.name: task for task in (Ner(),)}
+_ALL: tuple[Task[Any], ...] = (Ner(), Sentiment(), Nli())
+TASKS: dict[str, Task[Any]] = {task.name: task for task in _ALL}
 
 
 def find_task(name: str) -> Task[Any]:

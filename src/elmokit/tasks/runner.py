@@ -135,16 +135,19 @@ def train_task(
     """
     result_path = files.output / "result.json"
     checkpoints = Checkpoints(files.output / "checkpoints", keep=1)
-    if files.resume and result_path.exists():
-        done: dict[str, Any] = json.loads(result_path.read_text(encoding="utf-8"))
-        return done
     if not files.resume and (checkpoints.find() or result_path.exists()):
         raise ConfigError(
             f"{files.output} holds a run already: repeat the command with --resume to go on with it, or give another "
             "--output."
         )
+    _clean(files.output)
+    if files.resume and result_path.exists():
+        done: dict[str, Any] = json.loads(result_path.read_text(encoding="utf-8"))
+        _check_settings(files.output, done["config"], config)
+        shutil.rmtree(checkpoints.directory, ignore_errors=True)
+        return done
     torch.manual_seed(config.seed)
-    sets = {name: _read(task, getattr(files, name), name) for name in ("train", "dev", "test")}
+    sets = read_sets(task, config, files)
     trained = _build(task, config, files, sets["train"])
     trained.prepare([example for examples in sets.values() for example in examples], embedding)
     files.output.mkdir(parents=True, exist_ok=True)
@@ -216,23 +219,31 @@ def train_task(
 
 def evaluate_task(trained: TrainedTask, patterns: Sequence[str]) -> dict[str, float]:
     """Figures of a trained model on files."""
-    examples = _read(trained.task, patterns, "test")
+    examples = _read(trained.task, trained.config, patterns, training=False)
     trained.prepare(examples)
     return dict(trained.task.score(examples, trained.predict(examples)))
 
 
-def _read(task: Task[Any], patterns: Sequence[str], name: str) -> list[Any]:
+def read_sets(task: Task[Any], config: TaskConfig, files: TaskFiles) -> dict[str, list[Any]]:
+    """The examples of the training, dev and test files; no test files, no test examples."""
+    if not files.train or not files.dev:
+        missing = "dev" if files.train else "training"
+        raise InputError(f"there are no {missing} files for {task.name}: name at least one.")
+    named = {"train": files.train, "dev": files.dev, "test": files.test}
+    return {name: _read(task, config, paths, training=name == "train") for name, paths in named.items()}
+
+
+def _read(task: Task[Any], config: TaskConfig, patterns: Sequence[str], *, training: bool) -> list[Any]:
     if not patterns:
         return []
-    examples = list(task.read(find_files(patterns), training=name == "train"))
+    settings = task.read_settings(config.model)
+    examples = list(task.read(find_files(patterns), settings, training=training))
     if not examples:
         raise InputError(f"there is no example of {task.name} in {', '.join(patterns)}: give files of this task.")
     return examples
 
 
 def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequence[Any]) -> TrainedTask:
-    if not train:
-        raise InputError(f"there are no training files for {task.name}: name at least one.")
     counts = Counter(
         token for example in train for text in task.texts(example) for sentence in text for token in sentence
     )
@@ -258,14 +269,38 @@ def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequenc
     )
 
 
+def _clean(output: Path) -> None:
+    """Remove what a kill has left half-written."""
+    for path in output.glob(".*.tmp"):
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _decisive(config: TaskConfig) -> dict[str, Any]:
+    """The settings that decide what a run gives: all but how often it writes."""
+    return config.model_dump(mode="json", exclude={"loop": {"log_every", "checkpoint_every", "keep_checkpoints"}})
+
+
+def _check_settings(output: Path, saved: Mapping[str, Any], config: TaskConfig) -> None:
+    """Refuse to take the result of a finished run for that of other settings."""
+    for name, value in _decisive(config).items():
+        before = saved.get(name)
+        if name == "loop":
+            before = {part: saved["loop"].get(part) for part in value}
+        if before != value:
+            raise ConfigError(
+                f"{output} holds a finished run with {name} = {json.dumps(before)}, but now {name} = "
+                f"{json.dumps(value)}: give its own settings, or another --output."
+            )
+
+
 def _identity(config: TaskConfig, files: TaskFiles, use: BilmUse | None) -> dict[str, str]:
-    """All that decides how weights change."""
+    """All that decides how weights change and which are kept."""
     own = {
-        "train": [path.name for path in find_files(files.train)],
+        **{name: [path.name for path in find_files(getattr(files, name))] for name in ("train", "dev")},
         "vectors": [path.name for name in files.vectors for path in find_files([name])],
         "bilm": use and use.fingerprint,
     }
-    return {name: json.dumps(value) for name, value in {**config.model_dump(mode="json"), **own}.items()}
+    return {name: json.dumps(value) for name, value in {**_decisive(config), **own}.items()}
 
 
 def _describe(config: TaskConfig, files: TaskFiles, trained: TrainedTask) -> dict[str, Any]:

@@ -13,12 +13,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from elmokit.config import describe_faults
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, FormatError
 from elmokit.formats import load, save
@@ -76,7 +74,7 @@ class TrainedTask:
         threads: int | None = None,
     ) -> None:
         self.task, self.config, self.labels, self.table, self.use = task, config, labels, table, use
-        settings = _read_settings(task, config)
+        settings = self.settings = task.read_settings(config.model)
         tuned = config.elmo.tuned and bilm is not None
         self.store = None if bilm is None or tuned else LayerStore(Embedder(bilm, threads=threads), layers_folder)
         self.lookup = TokenLookup(table, store=self.store, indexer=bilm.indexer if tuned and bilm else None)
@@ -136,7 +134,8 @@ class TrainedTask:
         }
         with atomic_directory(path, overwrite=True) as folder:
             (folder / "task.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
-            (folder / "words.txt").write_text("".join(f"{word}\n" for word in self.table.words), "utf-8")
+            words = "".join(f"{word}\n" for word in self.table.words)
+            (folder / "words.txt").write_bytes(words.encode("utf-8", "surrogatepass"))
             tensors = {
                 name: t.contiguous() for name, t in self.model.state_dict().items() if not name.startswith(_BILM)
             }
@@ -166,26 +165,31 @@ def load_trained(
     path = Path(path)
     try:
         content = json.loads((path / "task.json").read_text(encoding="utf-8"))
+        if content["format"] != _FORMAT or content["version"] != _VERSION or content["task"] not in tasks:
+            raise FormatError(
+                f"{path} is {content['format']} {content['version']} for {content['task']}, but this elmokit reads "
+                f"{_FORMAT} {_VERSION} for {', '.join(tasks)}: install a newer one."
+            )
         task, config = tasks[content["task"]], TaskConfig.model_validate(content["config"])
-        words = (path / "words.txt").read_text(encoding="utf-8").split("\n")[:-1]
+        table = WordTable((path / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1])
         tensors = load_file(path / "model.safetensors")
         vectors = tensors["inputs.word_table"]
-        use = BilmUse(**content["bilm"]) if content["bilm"] else None
-        if content["format"] != _FORMAT or content["version"] != _VERSION:
-            raise FormatError(
-                f"{path} is no task model of this elmokit: it is {content['format']} {content['version']}."
-            )
+        use, labels = BilmUse(**content["bilm"]) if content["bilm"] else None, content["labels"]
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
         raise FormatError(
             f"{path} is not the folder of a task model ({type(error).__name__}: {str(error)[:80]}): give what "
             "`elmokit task train` wrote as model/."
         ) from None
+    if len(vectors) != len(table):
+        raise FormatError(
+            f"{path}/words.txt has {len(table) - 1:,} words, but there are {len(vectors) - 1:,} vectors: copy it whole."
+        )
     own = None if use is None else _load_bilm(path, use, bilm, tuned=config.elmo.tuned)
     trained = TrainedTask(
         task,
         config,
-        content["labels"],
-        WordTable(words),
+        labels,
+        table,
         vectors,
         bilm=own,
         use=use,
@@ -213,10 +217,3 @@ def _load_bilm(path: Path, use: BilmUse, given: str | None, *, tuned: bool) -> B
             f"{given or use.name} is {found[:16]}: name the right one."
         )
     return bilm
-
-
-def _read_settings(task: Task[Any], config: TaskConfig) -> Any:
-    try:
-        return task.settings.model_validate(config.model)
-    except ValidationError as error:
-        raise ConfigError(f"[model] has no valid settings for {task.name}: {describe_faults(error)}.") from None

@@ -25,7 +25,7 @@ def read_vectors(path: Path, *, max_words: int | None = None) -> dict[str, Float
     """
     vectors: dict[str, Floats] = {}
     width = 0
-    with open_text(path) as lines:
+    with open_text(path) as lines, np.errstate(over="ignore"):  # a number too large is infinite, which is refused
         for number, line in enumerate(lines, 1):
             parts = line.rstrip("\r\n ").split(" ")
             if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):

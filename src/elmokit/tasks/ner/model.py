@@ -97,7 +97,7 @@ class Ner(Task[NerExample]):
     metric: ClassVar[str] = "f1"
     settings: ClassVar[type[Config]] = NerSettings
 
-    def read(self, paths: Iterable[Path], *, training: bool) -> Iterator[NerExample]:
+    def read(self, paths: Iterable[Path], settings: NerSettings, *, training: bool) -> Iterator[NerExample]:
         """CoNLL-2003 or WNUT files, told apart by their columns."""
         return chain.from_iterable(_read(path) for path in paths)
 
@@ -142,7 +142,7 @@ class Ner(Task[NerExample]):
         sentences = (tuple(token.text for token in sentence) for sentence in tokenize(fields[0]))
         return [NerExample(tokens, ("O",) * len(tokens)) for tokens in sentences if tokens]
 
-    def to_json(self, example: NerExample, prediction: Any) -> dict[str, Any]:
+    def to_json(self, example: NerExample, prediction: Any, settings: NerSettings) -> dict[str, Any]:
         """Tokens and entities."""
         entities = [
             {"start": span.start, "end": span.end, "type": span.type, "tokens": example.tokens[span.start : span.end]}
@@ -150,7 +150,7 @@ class Ner(Task[NerExample]):
         ]
         return {"tokens": example.tokens, "entities": entities}
 
-    def to_text(self, example: NerExample, prediction: Any) -> RichText:
+    def to_text(self, example: NerExample, prediction: Any, settings: NerSettings) -> RichText:
         """The sentence with its entities in colour, each with its type."""
         shown = RichText()
         place = 0
