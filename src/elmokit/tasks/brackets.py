@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from elmokit.errors import InputError
-from elmokit.tasks.ner.reader import Span
+from elmokit.tasks.spans import Span
 
 _ARGUMENT = re.compile(r"(?:\(([^()*|]+))?\*(\))?")
 _MENTION = re.compile(r"\|?(\()?([0-9]+)(\))?")

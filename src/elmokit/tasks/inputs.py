@@ -103,8 +103,8 @@ class TokenInputs(nn.Module):
         super().__init__()
         self.word_table = nn.Parameter(vectors, requires_grad=tune_words)
         self.char_cnn = char_cnn
-        self.elmo = elmo
         place = "none" if elmo is None else elmo.settings.place
+        self.elmo = None if place == "none" else elmo
         self._at_input, self._at_output = place in ("input", "both"), place in ("output", "both")
         features = 0 if char_cnn is None else char_cnn.convolution.out_channels
         width = 0 if elmo is None else elmo.width

@@ -1,8 +1,8 @@
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.ner.metric import SpanCounts, score_spans, score_tags
-from elmokit.tasks.ner.reader import Span
+from elmokit.tasks.ner.metric import score_spans, score_tags
+from elmokit.tasks.spans import Span, SpanCounts
 
 # Ill-formed on both sides; precision, recall, F1 and support by type are those that seqeval 1.2.2 gives.
 GOLD = [

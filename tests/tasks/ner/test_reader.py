@@ -7,16 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmokit.errors import ElmokitWarning, InputError
-from elmokit.tasks.ner.reader import (
-    NerExample,
-    Span,
-    read_conll2003,
-    read_wnut,
-    to_bioul,
-    to_iob1,
-    to_iob2,
-    to_spans,
-)
+from elmokit.tasks.ner.reader import NerExample, read_conll2003, read_wnut
+from elmokit.tasks.spans import Span, to_bioul, to_iob1, to_iob2, to_spans
 
 DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[4] / "shared" / "data")
 needs_data = pytest.mark.skipif(not (DATA / "ner").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")

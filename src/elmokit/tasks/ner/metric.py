@@ -5,31 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from elmokit.errors import InputError
-from elmokit.tasks.ner.reader import Span, to_spans
-
-
-@dataclass(frozen=True)
-class SpanCounts:
-    """How many spans there are, were predicted, and were predicted rightly."""
-
-    gold: int = 0
-    predicted: int = 0
-    correct: int = 0
-
-    @property
-    def precision(self) -> float:
-        """Share of the predicted spans that are right; 0 if none was predicted."""
-        return self.correct / self.predicted if self.predicted else 0.0
-
-    @property
-    def recall(self) -> float:
-        """Share of the gold spans that were found; 0 if there are none."""
-        return self.correct / self.gold if self.gold else 0.0
-
-    @property
-    def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if nothing is right."""
-        return 2 * self.correct / (self.gold + self.predicted) if self.correct else 0.0
+from elmokit.tasks.spans import Span, SpanCounts, to_spans
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from elmokit.tasks.base import Labels, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Crf, InputDropout
-from elmokit.tasks.ner.metric import SpanCounts, score_spans
-from elmokit.tasks.ner.reader import NerExample, Span, read_conll2003, read_wnut, to_bioul, to_spans
+from elmokit.tasks.ner.metric import score_spans
+from elmokit.tasks.ner.reader import NerExample, read_conll2003, read_wnut
+from elmokit.tasks.spans import Span, SpanCounts, to_bioul, to_spans
 from elmokit.text.files import open_text
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share

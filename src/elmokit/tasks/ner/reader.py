@@ -1,28 +1,15 @@
-"""Sentences with named entities, and the ways to write entities as tags.
-
-IOB1 begins an entity with B- only where one of the same type stands right before it, IOB2 always. BIOUL also marks
-the last token (L-) and an entity of one token (U-). Whatever a file has, an example has IOB2.
-"""
+"""Sentences with named entities; whatever scheme of tags a file has, an example has IOB2."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from elmokit.errors import ElmokitWarning, InputError
 from elmokit.tasks.columns import Row, read_columns
+from elmokit.tasks.spans import Span, to_iob2, to_spans
 
 DOCUMENT_START = "-DOCSTART-"
-_BEGINS, _ENDS = frozenset("BUS"), frozenset("LUES")
-
-
-class Span(NamedTuple):
-    """An entity: tokens `start` to `end`, the latter not included."""
-
-    start: int
-    end: int
-    type: str
 
 
 @dataclass(frozen=True)
@@ -38,66 +25,6 @@ class NerExample:
     def spans(self) -> tuple[Span, ...]:
         """The entities, from left to right."""
         return to_spans(self.tags)
-
-
-def to_spans(tags: Sequence[str]) -> tuple[Span, ...]:
-    """The entities that tags of any scheme mean, ill-formed ones read as conlleval does.
-
-    An entity goes on only with a tag of its own type that does not begin one; any other tag that is not O begins an
-    entity, whatever its letter. B- and I- are IOB1 and IOB2; L-, U- (or E-, S-) are BIOUL.
-    """
-    spans: list[Span] = []
-    start, inside = 0, None
-    for place, tag in enumerate((*tags, "O")):
-        letter, _, kind = tag.partition("-")
-        if inside is not None and (letter == "O" or letter in _BEGINS or kind != inside):
-            spans.append(Span(start, place, inside))
-            inside = None
-        if letter == "O":
-            continue
-        if inside is None:
-            start, inside = place, kind
-        if letter in _ENDS:
-            spans.append(Span(start, place + 1, kind))
-            inside = None
-    return tuple(spans)
-
-
-def to_iob2(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
-    """Tags that begin every entity with B-."""
-    tags = ["O"] * num_tokens
-    for span in spans:
-        _place(tags, span, ["B", *"I" * (span.end - span.start - 1)])
-    return tuple(tags)
-
-
-def to_iob1(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
-    """Tags that begin an entity with B- only right after another of its type."""
-    tags = ["O"] * num_tokens
-    before = None
-    for span in sorted(spans):
-        touching = before is not None and (before.end, before.type) == (span.start, span.type)
-        _place(tags, span, ["B" if touching else "I", *"I" * (span.end - span.start - 1)])
-        before = span
-    return tuple(tags)
-
-
-def to_bioul(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
-    """Tags that mark first, inner and last tokens of entities, and entities of one token."""
-    tags = ["O"] * num_tokens
-    for span in spans:
-        length = span.end - span.start
-        _place(tags, span, ["U"] if length == 1 else ["B", *"I" * (length - 2), "L"])
-    return tuple(tags)
-
-
-def _place(tags: list[str], span: Span, letters: list[str]) -> None:
-    if not 0 <= span.start < span.end <= len(tags):
-        raise InputError(f"the span {tuple(span)} is not inside a sentence of {len(tags)} tokens: give start < end.")
-    for place, letter in enumerate(letters, start=span.start):
-        if tags[place] != "O":
-            raise InputError(f"the span {tuple(span)} overlaps another: tags can hold one entity a token.")
-        tags[place] = f"{letter}-{span.type}"
 
 
 def read_conll2003(path: Path) -> Iterator[NerExample]:

@@ -1,0 +1,126 @@
+"""MUC, B³, CEAF (φ4) and the mean of their F1, as the scorer of CoNLL-2012 has them.
+
+Recall and precision are fractions whose numerators and denominators are summed over all documents before they are
+divided. With gold clusters K and predicted ones R:
+
+- MUC counts links. Numerator: of each k, its mentions less the pieces into which R cuts it; denominator: Σ |k| - 1.
+  Singletons have no links, but a cluster that swallows them has more.
+- B³ counts mentions, each by the share of its cluster that the other side has with it: Σ |k ∩ r|² / |k| over Σ |k|.
+- CEAF pairs clusters one to one so that the sum of 2 |k ∩ r| / (|k| + |r|) is the largest; that over |K|.
+
+Precision is the same with K and R exchanged. A fraction over 0 is 0, and F1 is 0 if both are: a document without
+clusters on either side adds nothing, and a whole corpus of them scores 0, not 1.
+
+Mentions match exactly. One that is given twice counts once, in the first cluster that has it. Singletons count as they
+are given; who wants OntoNotes' way drops them on both sides before.
+"""
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from elmokit.errors import InputError
+from elmokit.tasks.coref.assignment import best_pairs
+
+Clusters = Iterable[Iterable[Hashable]]
+"""Of one document: clusters of mentions, which may be `Mention`s or anything that can be compared."""
+
+
+@dataclass(frozen=True)
+class Fractions:
+    """Recall and precision as what was found of what there is, and what is right of what was predicted."""
+
+    found: float = 0.0
+    gold: float = 0.0
+    right: float = 0.0
+    predicted: float = 0.0
+
+    @property
+    def recall(self) -> float:
+        """What was found of the gold; 0 if there is none."""
+        return self.found / self.gold if self.gold else 0.0
+
+    @property
+    def precision(self) -> float:
+        """What is right of the predicted; 0 if there is nothing."""
+        return self.right / self.predicted if self.predicted else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if both are."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+    def __add__(self, other: "Fractions") -> "Fractions":
+        return Fractions(
+            self.found + other.found,
+            self.gold + other.gold,
+            self.right + other.right,
+            self.predicted + other.predicted,
+        )
+
+
+@dataclass(frozen=True)
+class CorefScore:
+    """The three metrics, and how many mentions were found at all."""
+
+    muc: Fractions = Fractions()
+    b_cubed: Fractions = Fractions()
+    ceaf: Fractions = Fractions()
+    mentions: Fractions = Fractions()
+
+    @property
+    def f1(self) -> float:
+        """Mean F1 of MUC, B³ and CEAF: the score of CoNLL-2012."""
+        return (self.muc.f1 + self.b_cubed.f1 + self.ceaf.f1) / 3
+
+    def __add__(self, other: "CorefScore") -> "CorefScore":
+        return CorefScore(
+            self.muc + other.muc,
+            self.b_cubed + other.b_cubed,
+            self.ceaf + other.ceaf,
+            self.mentions + other.mentions,
+        )
+
+
+def score_clusters(gold: Sequence[Clusters], predicted: Sequence[Clusters]) -> CorefScore:
+    """Compare the clusters of documents, document by document."""
+    if len(gold) != len(predicted):
+        raise InputError(f"there are clusters of {len(predicted)} documents for {len(gold)}: give some for each.")
+    pairs = zip(gold, predicted, strict=True)
+    return sum((_score_document(_sets(wanted), _sets(found)) for wanted, found in pairs), CorefScore())
+
+
+def _sets(clusters: Clusters) -> list[set[Hashable]]:
+    """Clusters without the mentions that one before them has, and none that is empty."""
+    seen: set[Hashable] = set()
+    kept = []
+    for cluster in clusters:
+        mentions = set(cluster) - seen
+        seen |= mentions
+        if mentions:
+            kept.append(mentions)
+    return kept
+
+
+def _score_document(gold: list[set[Hashable]], predicted: list[set[Hashable]]) -> CorefScore:
+    place = {mention: number for number, cluster in enumerate(predicted) for mention in cluster}
+    shared: Counter[tuple[int, int]] = Counter(
+        (number, place[mention]) for number, cluster in enumerate(gold) for mention in cluster if mention in place
+    )
+    num_gold, num_predicted, num_shared = sum(map(len, gold)), len(place), shared.total()
+    links = num_shared - len(shared)
+    found = sum(count * count / len(gold[row]) for (row, _), count in shared.items())
+    right = sum(count * count / len(predicted[column]) for (_, column), count in shared.items())
+    alike = np.zeros((len(gold), len(predicted)))
+    for (row, column), count in shared.items():
+        alike[row, column] = 2 * count / (len(gold[row]) + len(predicted[column]))
+    paired = sum(float(alike[pair]) for pair in best_pairs(alike))
+    return CorefScore(
+        muc=Fractions(links, num_gold - len(gold), links, num_predicted - len(predicted)),
+        b_cubed=Fractions(found, num_gold, right, num_predicted),
+        ceaf=Fractions(paired, len(gold), paired, len(predicted)),
+        mentions=Fractions(num_shared, num_gold, num_shared, num_predicted),
+    )

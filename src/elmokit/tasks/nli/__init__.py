@@ -1,0 +1,1 @@
+"""Natural language inference: SNLI, MultiNLI, SICK and files like them, accuracy."""

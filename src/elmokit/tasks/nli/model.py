@@ -1,0 +1,142 @@
+"""ESIM (Chen et al. 2017): does a premise entail a hypothesis, contradict it, or neither?
+
+Notation: B pairs, T and U tokens of premise and hypothesis, E width of the inputs, H of one direction, D of ELMo at the
+output, Y labels.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from rich.text import Text as RichText
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from elmokit.config import Config, Positive
+from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.inputs import TokenInputs
+from elmokit.tasks.layers import BiRnn, InputDropout, attend, pool_mean_max
+from elmokit.tasks.nli.reader import LABELS, NliExample, read_nli
+from elmokit.text.tokenize import tokenize
+from elmokit.training.config import Share
+from elmokit.training.corpus import Input
+
+STYLES = {"entailment": "green", "neutral": "yellow", "contradiction": "red"}
+
+
+class NliSettings(Config):
+    """What the files hold, and sizes."""
+
+    input: Input = "text"
+    """Whether sentences are raw text, or tokens between spaces."""
+    hidden_dim: Positive = 300
+    """Of one direction of either biLSTM, and of the layers between."""
+    dropout: Share = 0.5
+
+
+class NliModel(TaskModel):
+    """Inputs → biLSTM → soft alignment → comparison → biLSTM → pools → feed-forward."""
+
+    def __init__(self, settings: NliSettings, inputs: TokenInputs) -> None:
+        super().__init__()
+        self.inputs = inputs
+        hidden = settings.hidden_dim
+        self.input_dropout = InputDropout(settings.dropout)
+        self.dropout = nn.Dropout(settings.dropout)
+        self.encoder = BiRnn(inputs.dim, hidden)
+        self.compare = nn.Linear(4 * (self.encoder.dim + inputs.extra_dim), hidden)
+        self.compose = BiRnn(hidden, hidden, dropout=settings.dropout)
+        self.classify = nn.Sequential(
+            nn.Dropout(settings.dropout),
+            nn.Linear(4 * self.compose.dim, hidden),
+            nn.Tanh(),
+            nn.Dropout(settings.dropout),
+            nn.Linear(hidden, len(LABELS)),
+        )
+
+    def _encode(self, batch: TokenBatch) -> Tensor:
+        tokens, extra, mask = self.inputs(batch)  # (B, T, E), (B, T, D)
+        x = self.encoder(self.input_dropout(tokens), mask)  # (B, T, 2H)
+        return x if extra is None else torch.cat([x, extra], 2)  # (B, T, 2H + D)
+
+    def _compose(self, x: Tensor, aligned: Tensor, mask: Tensor) -> Tensor:
+        compared = self.compare(torch.cat([x, aligned, x - aligned, x * aligned], 2)).relu()  # (B, T, H)
+        return pool_mean_max(self.compose(compared, mask), mask)  # (B, 4H)
+
+    def _run(self, texts: Sequence[TokenBatch]) -> Tensor:
+        first, second = texts
+        a, b = self._encode(first), self._encode(second)  # (B, T, 2H + D), (B, U, 2H + D)
+        pooled = torch.cat(
+            [
+                self._compose(a, attend(a, b, second.mask), first.mask),
+                self._compose(b, attend(b, a, first.mask), second.mask),
+            ],
+            1,
+        )  # (B, 8H)
+        scores: Tensor = self.classify(pooled)  # (B, Y)
+        return scores
+
+    def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
+        """See `TaskModel`."""
+        return cross_entropy(self._run(texts), gold)
+
+    def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
+        """The label of each pair."""
+        return [LABELS[number] for number in self._run(texts).argmax(1).tolist()]
+
+
+class Nli(Task[NliExample]):
+    """What a premise says about a hypothesis."""
+
+    name: ClassVar[str] = "nli"
+    metric: ClassVar[str] = "accuracy"
+    fields: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
+    settings: ClassVar[type[Config]] = NliSettings
+
+    def read(self, paths: Iterable[Path], settings: NliSettings, *, training: bool) -> Iterator[NliExample]:
+        """SNLI, MultiNLI, SICK and counterfactual files."""
+        return chain.from_iterable(read_nli(path, input=settings.input) for path in paths)
+
+    def texts(self, example: NliExample) -> tuple[Text, ...]:
+        """Premise and hypothesis."""
+        return (example.premise,), (example.hypothesis,)
+
+    def find_labels(self, examples: Sequence[NliExample]) -> Labels:
+        """Nothing: they are always the same three."""
+        return {}
+
+    def build(self, settings: NliSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
+        """See `Task`."""
+        return NliModel(settings, inputs)
+
+    def collate(self, examples: Sequence[NliExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
+        """Gold labels (B,)."""
+        return torch.tensor([LABELS.index(example.label) for example in examples])
+
+    def counts(self, example: NliExample, prediction: Any) -> Sequence[float]:
+        """Whether it is right."""
+        return float(example.label == prediction), 1.0
+
+    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
+        """Accuracy."""
+        return {"accuracy": 100 * sums[0] / sums[1]}
+
+    def from_raw(self, *fields: str) -> list[NliExample]:
+        """One pair."""
+        premise, hypothesis = (
+            tuple(token.text for sentence in tokenize(text, split_sentences=False) for token in sentence)
+            for text in fields
+        )
+        return [NliExample(premise, hypothesis, LABELS[0])]
+
+    def to_json(self, example: NliExample, prediction: Any, settings: NliSettings) -> dict[str, Any]:
+        """Both texts and the label."""
+        return {"premise": example.premise, "hypothesis": example.hypothesis, "label": prediction}
+
+    def to_text(self, example: NliExample, prediction: Any, settings: NliSettings) -> RichText:
+        """The label in colour, then both texts."""
+        texts = f"{' '.join(example.premise)}  →  {' '.join(example.hypothesis)}"
+        return RichText.assemble((f"{prediction:>13}  ", STYLES[prediction]), texts)

@@ -1,0 +1,160 @@
+"""Pairs of sentences and whether the second follows from the first.
+
+A file is JSON lines (SNLI, MultiNLI) or a table with tabs whose first line names the columns (SICK, counterfactual
+SNLI, the text files of SNLI and MultiNLI); its first line tells which. Only sentences and label are read: the parses
+of SNLI, the scores of SICK and all else are passed over.
+"""
+
+import json
+import random
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from elmokit.errors import ElmokitWarning, InputError
+from elmokit.text.files import open_text
+from elmokit.training.corpus import Input, check_input, split_line
+
+LABELS = ("entailment", "neutral", "contradiction")
+NO_LABEL = "-"
+"""The label of a pair that its annotators did not agree on."""
+_JSON_KEYS = ("sentence1", "sentence2", "gold_label")
+_COLUMNS = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"), ("gold_label", "entailment_judgment"))
+_BLANKS = " \t\r\n"
+
+
+class NliExample(NamedTuple):
+    """A pair and its label, one of `LABELS`; a premise of several sentences is one row of tokens."""
+
+    premise: tuple[str, ...]
+    hypothesis: tuple[str, ...]
+    label: str
+
+
+def read_nli(path: Path, *, input: Input) -> Iterator[NliExample]:
+    """Stream the pairs of a file, plain or compressed.
+
+    Pairs without a gold label (`-`) are left out; a warning at the end says how many.
+
+    Args:
+        path: the file.
+        input: "tokens" if sentences are tokens between spaces, "text" if they are raw, as in SNLI's own files and SICK.
+    """
+    check_input(input)
+    return _read(path, input)
+
+
+def _read(path: Path, input: Input) -> Iterator[NliExample]:
+    num_pairs = num_skipped = 0
+    for where, texts in _records(path):
+        num_pairs += 1
+        label = texts[2].strip().lower()
+        if label == NO_LABEL:
+            num_skipped += 1
+            continue
+        if label not in LABELS:
+            raise InputError(f"{where} has the label {texts[2][:40]!r}: accepted are {', '.join(LABELS)} and -.")
+        premise, hypothesis = (_tokens(text, input) for text in texts[:2])
+        if not premise or not hypothesis:
+            part = "hypothesis" if premise else "premise"
+            raise InputError(f"{where} has an empty {part}: remove the pair, or give it a sentence.")
+        yield NliExample(premise, hypothesis, label)
+    if num_skipped:
+        warnings.warn(
+            f"{path} has {num_skipped} of {num_pairs} pairs without a gold label: they were left out.",
+            ElmokitWarning,
+            stacklevel=2,
+        )
+
+
+def _tokens(text: str, input: Input) -> tuple[str, ...]:
+    return tuple(token for sentence in split_line(text, input) for token in sentence)
+
+
+def _records(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
+    """Where a pair stands in the file, and its premise, hypothesis and label as written."""
+    is_json = False
+    header: list[str] = []
+    places: list[int] = []
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip(_BLANKS):
+                continue
+            where = f"{path} line {number}"
+            if not header and not is_json:
+                is_json = line.lstrip(_BLANKS).startswith("{")
+                if not is_json:
+                    header = line.rstrip("\r\n").split("\t")
+                    places = _find_columns(where, header)
+                    continue
+            yield where, _from_json(where, line) if is_json else _from_table(where, line, header, places)
+
+
+def _from_json(where: str, line: str) -> list[str]:
+    try:
+        record = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too long"
+        raise InputError(f"{where} is not JSON ({reason}): give one object a line.") from None
+    texts: list[str] = []
+    for key in _JSON_KEYS:
+        text = record.get(key) if isinstance(record, dict) else None
+        if not isinstance(text, str):
+            raise InputError(f"{where} has no text under {key!r}: give an object with {', '.join(_JSON_KEYS)}.")
+        texts.append(text)
+    return texts
+
+
+def _find_columns(where: str, header: Sequence[str]) -> list[int]:
+    places = [next((header.index(name) for name in names if name in header), -1) for names in _COLUMNS]
+    if -1 in places:
+        names = " or ".join(_COLUMNS[places.index(-1)])
+        raise InputError(
+            f"{where} is neither a JSON object nor names a column {names}: give JSON lines as of SNLI, or a table with "
+            "tabs that begins with the names of its columns."
+        )
+    return places
+
+
+def _from_table(where: str, line: str, header: Sequence[str], places: Sequence[int]) -> list[str]:
+    cells = line.rstrip("\r\n").split("\t")
+    if len(cells) != len(header):
+        raise InputError(f"{where} has {len(cells)} columns, expected {len(header)} as in the first line: correct it.")
+    return [_unquote(cells[place]) for place in places]
+
+
+def _unquote(cell: str) -> str:
+    """Undo the quoting of a cell that has quotes in it, as writers of CSV do: `"a ""b"" c"` is `a "b" c`.
+
+    Text that only begins and ends with a quote is left as it is: such writers would have doubled these.
+    """
+    inner = cell[1:-1]
+    if len(cell) > 3 and cell[0] == cell[-1] == '"' and '""' in inner and '"' not in inner.replace('""', ""):
+        return inner.replace('""', '"')
+    return cell
+
+
+class PremiseSplit(NamedTuple):
+    """Examples to train on, and examples to choose the best training by; no premise is in both."""
+
+    train: list[NliExample]
+    choose: list[NliExample]
+
+
+def split_by_premise(examples: Iterable[NliExample], *, seed: int = 13, share: float = 0.1) -> PremiseSplit:
+    """Cut a set in two so that all pairs of a premise stay together, in their order.
+
+    The distinct premises are sorted as text and shuffled with `random.Random(seed)`; the first `share` of them, rounded
+    down, are those to choose by.
+    """
+    if not 0 <= share <= 1:
+        raise InputError(f"share is {share}: give a number from 0 to 1.")
+    examples = list(examples)
+    premises = sorted({" ".join(example.premise) for example in examples})
+    random.Random(seed).shuffle(premises)
+    chosen = set(premises[: int(share * len(premises))])
+    split = PremiseSplit([], [])
+    for example in examples:
+        (split.choose if " ".join(example.premise) in chosen else split.train).append(example)
+    return split

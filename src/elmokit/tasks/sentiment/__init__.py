@@ -1,0 +1,1 @@
+"""Sentiment of sentences and phrases: trees of SST, labelled lines, accuracy."""

@@ -1,0 +1,144 @@
+"""A biattentive classification network (McCann et al. 2017) for the sentiment of sentences.
+
+Notation: B sentences, T tokens, E width of the inputs, H of one direction, D of ELMo at the output, Y classes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from rich.text import Text as RichText
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from elmokit.config import Config, Positive
+from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.inputs import TokenInputs
+from elmokit.tasks.layers import BiRnn, InputDropout, Maxout, attend, pool_all
+from elmokit.tasks.sentiment.reader import SentimentExample, read_sentiment_tsv, read_sst
+from elmokit.text.tokenize import tokenize
+from elmokit.training.config import Share
+
+NAMES = {2: ("negative", "positive"), 5: ("very negative", "negative", "neutral", "positive", "very positive")}
+STYLES = {2: ("red", "green"), 5: ("bold red", "red", "yellow", "green", "bold green")}
+
+
+class SentimentSettings(Config):
+    """Classes, what to train on, and sizes."""
+
+    num_classes: Literal[2, 5] = 5
+    phrases: bool = True
+    """Whether every subtree of a training tree is an example."""
+    hidden_dim: Positive = 300
+    """Of the feed-forward layer and of one direction of either biLSTM."""
+    maxout_dims: tuple[Positive, ...] = (1200, 600)
+    """Widths of the hidden maxout layers before the classes."""
+    input_dropout: Share = 0.5
+    dropout: Share = 0.3
+    """Between the layers behind."""
+
+
+class SentimentModel(TaskModel):
+    """Inputs → feed-forward → biLSTM → attention to itself → biLSTM → four pools → maxout layers."""
+
+    def __init__(self, settings: SentimentSettings, inputs: TokenInputs) -> None:
+        super().__init__()
+        self.inputs = inputs
+        hidden = settings.hidden_dim
+        self.input_dropout = InputDropout(settings.input_dropout)
+        self.forward_layer = nn.Sequential(nn.Linear(inputs.dim, hidden), nn.ReLU())
+        self.encoder = BiRnn(hidden, hidden)
+        width = self.encoder.dim + inputs.extra_dim
+        self.integrator = BiRnn(3 * width, hidden, dropout=settings.dropout)
+        self.gate = nn.Linear(self.integrator.dim, 1)
+        widths = (4 * self.integrator.dim, *settings.maxout_dims)
+        self.maxouts = nn.Sequential(
+            *(
+                nn.Sequential(nn.BatchNorm1d(first), nn.Dropout(settings.dropout), Maxout(first, second))
+                for first, second in pairwise(widths)
+            )
+        )
+        self.classes = nn.Linear(widths[-1], settings.num_classes)
+
+    def _run(self, batch: TokenBatch) -> Tensor:
+        tokens, extra, mask = self.inputs(batch)  # (B, T, E), (B, T, D)
+        x = self.encoder(self.forward_layer(self.input_dropout(tokens)), mask)  # (B, T, 2H)
+        x = x if extra is None else torch.cat([x, extra], 2)  # (B, T, 2H + D)
+        around = attend(x, x, mask)  # (B, T, 2H + D)
+        x = self.integrator(torch.cat([x, x - around, x * around], 2), mask)  # (B, T, 2H)
+        weights = self.gate(x)[:, :, 0].masked_fill(~mask, -torch.inf).softmax(1)  # (B, T)
+        pooled = torch.cat([pool_all(x, mask), (weights[:, :, None] * x).sum(1)], 1)  # (B, 8H)
+        scores: Tensor = self.classes(self.maxouts(pooled))  # (B, Y)
+        return scores
+
+    def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
+        """See `TaskModel`."""
+        return cross_entropy(self._run(texts[0]), gold)
+
+    def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
+        """The class of each sentence, from 0."""
+        classes: list[Any] = self._run(texts[0]).argmax(1).tolist()
+        return classes
+
+
+class Sentiment(Task[SentimentExample]):
+    """How positive a sentence is."""
+
+    name: ClassVar[str] = "sentiment"
+    metric: ClassVar[str] = "accuracy"
+    settings: ClassVar[type[Config]] = SentimentSettings
+
+    def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
+        """Trees of SST, or .tsv files of tokens; phrases count in training only."""
+        classes, phrases = settings.num_classes, settings.phrases and training
+        return chain.from_iterable(
+            read_sentiment_tsv(path, input="tokens", num_classes=classes)
+            if ".tsv" in path.suffixes
+            else read_sst(path, phrases=phrases, num_classes=classes)
+            for path in paths
+        )
+
+    def texts(self, example: SentimentExample) -> tuple[Text, ...]:
+        """The sentence."""
+        return ((example.tokens,),)
+
+    def find_labels(self, examples: Sequence[SentimentExample]) -> Labels:
+        """Nothing: the settings name the classes."""
+        return {}
+
+    def build(self, settings: SentimentSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
+        """See `Task`."""
+        return SentimentModel(settings, inputs)
+
+    def collate(self, examples: Sequence[SentimentExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
+        """Gold classes (B,)."""
+        return torch.tensor([example.label for example in examples])
+
+    def counts(self, example: SentimentExample, prediction: Any) -> Sequence[float]:
+        """Whether it is right."""
+        return float(example.label == prediction), 1.0
+
+    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
+        """Accuracy."""
+        return {"accuracy": 100 * sums[0] / sums[1]}
+
+    def from_raw(self, *fields: str) -> list[SentimentExample]:
+        """A text as one sequence, as the sentences of SST are."""
+        (tokens,) = tokenize(fields[0], split_sentences=False)
+        return [SentimentExample(tuple(token.text for token in tokens), 0)] if tokens else []
+
+    def to_json(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> dict[str, Any]:
+        """Tokens and class."""
+        return {
+            "tokens": example.tokens,
+            "class": prediction,
+            "sentiment": NAMES[settings.num_classes][prediction],
+        }
+
+    def to_text(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> RichText:
+        """The class in colour, then the text."""
+        name, style = NAMES[settings.num_classes][prediction], STYLES[settings.num_classes][prediction]
+        return RichText.assemble((f"{name:>14}  ", style), " ".join(example.tokens))

@@ -1,0 +1,204 @@
+r"""Sentences and phrases with their sentiment: trees of the Stanford Sentiment Treebank, or lines with a label.
+
+A tree is a line of nested brackets, `(3 (2 good) (2 .))`: each node has a label from 0 (very negative) to 4 (very
+positive) and holds either one word or nodes. What the Penn Treebank escapes in words (`-LRB-`, `\/`, `\*`) is turned
+back into the characters that a biLM has seen in text.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from elmokit.errors import ConfigError, InputError
+from elmokit.text.files import open_text
+from elmokit.training.corpus import Input, check_input, split_line
+
+TREE_LABELS = 5
+_NEUTRAL = 2
+_BLANKS = " \t\r\n"
+_PIECE = re.compile(r"[()]|[^() \t]+")
+_ESCAPE = re.compile(r"-(?:LRB|RRB|LSB|RSB|LCB|RCB)-|\\[/*]")
+_BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{", "-RCB-": "}"}
+
+
+class SentimentExample(NamedTuple):
+    """A sentence or phrase and its class, from 0, the most negative."""
+
+    tokens: tuple[str, ...]
+    label: int
+
+
+class TreeNode(NamedTuple):
+    """A phrase of a tree: tokens `start` to `end`, the latter not included."""
+
+    label: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class SentimentTree:
+    """A sentence with the labels of all its phrases."""
+
+    tokens: tuple[str, ...]
+    nodes: tuple[TreeNode, ...]
+    """Each after those inside it, so that the last is the root."""
+
+    @property
+    def root(self) -> SentimentExample:
+        """The whole sentence."""
+        return SentimentExample(self.tokens, self.nodes[-1].label)
+
+    def phrases(self) -> Iterator[SentimentExample]:
+        """Every subtree, single words and the whole sentence among them."""
+        return (SentimentExample(self.tokens[node.start : node.end], node.label) for node in self.nodes)
+
+
+def read_sst(path: Path, *, phrases: bool = False, num_classes: int = TREE_LABELS) -> Iterator[SentimentExample]:
+    """Stream the examples of a file of trees, plain or compressed.
+
+    Args:
+        path: the file, a tree a line.
+        phrases: False gives the sentences, as often as they occur; True gives every subtree as an example of its own,
+            the same tokens with the same label once in the file. A phrase that the file gives two labels comes once
+            with each, since nothing says which is right (in SST there is none).
+        num_classes: 5 takes the labels as they are. 2 takes 0 and 1 for class 0, negative, and 3 and 4 for class 1,
+            positive; neutral sentences and phrases are left out.
+    """
+    if num_classes not in (2, TREE_LABELS):
+        raise ConfigError(f"num_classes is {num_classes}: choose 5, or 2 to leave out what is neutral.")
+    return _examples(path, phrases, num_classes == 2)
+
+
+def _examples(path: Path, phrases: bool, binary: bool) -> Iterator[SentimentExample]:
+    seen: set[SentimentExample] = set()
+    for tree in read_trees(path):
+        for example in tree.phrases() if phrases else (tree.root,):
+            if binary and example.label == _NEUTRAL:
+                continue
+            found = example._replace(label=int(example.label > _NEUTRAL)) if binary else example
+            if phrases:
+                if found in seen:
+                    continue
+                seen.add(found)
+            yield found
+
+
+def read_trees(path: Path) -> Iterator[SentimentTree]:
+    """Stream the trees of a file, plain or compressed; blank lines are passed over."""
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if text := line.strip(_BLANKS):
+                yield _TreeParser(f"{path} line {number}").parse(text)
+
+
+@dataclass
+class _OpenNode:
+    start: int
+    label: int | None = None
+    is_leaf: bool = False
+
+
+class _TreeParser:
+    """Reads one tree from left to right with a list of the open nodes, so that depth costs nothing but memory."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.open: list[_OpenNode] = []
+        self.tokens: list[str] = []
+        self.nodes: list[TreeNode] = []
+
+    def parse(self, text: str) -> SentimentTree:
+        for match in _PIECE.finditer(text):
+            piece = match[0]
+            if not self.open and (self.nodes or piece != "("):
+                raise self.bad(f"{piece[:20]!r} outside of the tree")
+            if piece == "(":
+                self.begin()
+            elif piece == ")":
+                self.end()
+            else:
+                self.word(piece)
+        if self.open:
+            raise self.bad(f"{len(self.open)} '(' that nothing closes")
+        return SentimentTree(tuple(self.tokens), tuple(self.nodes))
+
+    def begin(self) -> None:
+        if self.open and self.open[-1].label is None:
+            raise self.bad("a node without a label")
+        if self.open and self.open[-1].is_leaf:
+            raise self.bad("a node inside a node that holds a word")
+        self.open.append(_OpenNode(len(self.tokens)))
+
+    def end(self) -> None:
+        node = self.open.pop()
+        if node.label is None:
+            raise self.bad("a node without a label")
+        if node.start == len(self.tokens):
+            raise self.bad("a node without a word")
+        self.nodes.append(TreeNode(node.label, node.start, len(self.tokens)))
+
+    def word(self, piece: str) -> None:
+        """The first word after a bracket is the label."""
+        node = self.open[-1]
+        if node.label is None:
+            node.label = _label(self.where, piece, TREE_LABELS)
+        elif node.start < len(self.tokens):
+            raise self.bad(f"{piece[:20]!r} in a node that is not empty")
+        else:
+            node.is_leaf = True
+            self.tokens.append(_unescape(piece))
+
+    def bad(self, fault: str) -> InputError:
+        return InputError(
+            f"{self.where} has {fault}: a line is one tree such as '(3 (2 good) (2 .))'; correct it or fetch it again."
+        )
+
+
+def _unescape(word: str) -> str:
+    return _ESCAPE.sub(lambda match: _BRACKETS.get(match[0], match[0][-1]), word)
+
+
+def read_sentiment_tsv(path: Path, *, input: Input, num_classes: int = TREE_LABELS) -> Iterator[SentimentExample]:
+    """Stream a file of two columns between which a tab stands, plain or compressed.
+
+    Args:
+        path: the file. A first line that calls one of its two columns `label` says which is which, as in the files of
+            GLUE; without one, the label stands first.
+        input: "tokens" if texts are tokens between spaces, "text" if they are raw.
+        num_classes: labels are whole numbers from 0 to `num_classes` - 1.
+    """
+    check_input(input)
+    return _lines(path, input, num_classes)
+
+
+def _lines(path: Path, input: Input, num_classes: int) -> Iterator[SentimentExample]:
+    label_place = None
+    with open_text(path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip(_BLANKS):
+                continue
+            where, cells = f"{path} line {number}", line.rstrip("\r\n").split("\t")
+            if len(cells) != 2:
+                raise InputError(f"{where} has {len(cells) - 1} tabs, expected one between label and text: correct it.")
+            if label_place is None:
+                names = [cell.strip().lower() for cell in cells]
+                label_place = names.index("label") if "label" in names else 0
+                if "label" in names:
+                    continue
+            label = _label(where, cells[label_place].strip(_BLANKS), num_classes)
+            tokens = tuple(token for sentence in split_line(cells[1 - label_place], input) for token in sentence)
+            if not tokens:
+                raise InputError(f"{where} has no text beside its label: remove the line.")
+            yield SentimentExample(tokens, label)
+
+
+def _label(where: str, piece: str, num_classes: int) -> int:
+    for label in range(num_classes):
+        if piece == str(label):
+            return label
+    raise InputError(
+        f"{where} has the label {piece[:20]!r}, expected a number from 0 to {num_classes - 1}: correct it."
+    )

@@ -1,0 +1,105 @@
+"""Labelled spans of tokens, the ways to write them as tags, and how many of them were found.
+
+IOB1 begins a span with B- only where one of the same type stands right before it, IOB2 always. BIOUL also marks the
+last token (L-) and a span of one token (U-).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from elmokit.errors import InputError
+
+_BEGINS, _ENDS = frozenset("BUS"), frozenset("LUES")
+
+
+class Span(NamedTuple):
+    """A labelled span: tokens `start` to `end`, the latter not included."""
+
+    start: int
+    end: int
+    type: str
+
+
+@dataclass(frozen=True)
+class SpanCounts:
+    """How many spans there are, were predicted, and were predicted rightly."""
+
+    gold: int = 0
+    predicted: int = 0
+    correct: int = 0
+
+    @property
+    def precision(self) -> float:
+        """Share of the predicted spans that are right; 0 if none was predicted."""
+        return self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the gold spans that were found; 0 if there are none."""
+        return self.correct / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall; 0 if nothing is right."""
+        return 2 * self.correct / (self.gold + self.predicted) if self.correct else 0.0
+
+
+def to_spans(tags: Sequence[str]) -> tuple[Span, ...]:
+    """The entities that tags of any scheme mean, ill-formed ones read as conlleval does.
+
+    An entity goes on only with a tag of its own type that does not begin one; any other tag that is not O begins an
+    entity, whatever its letter. B- and I- are IOB1 and IOB2; L-, U- (or E-, S-) are BIOUL.
+    """
+    spans: list[Span] = []
+    start, inside = 0, None
+    for place, tag in enumerate((*tags, "O")):
+        letter, _, kind = tag.partition("-")
+        if inside is not None and (letter == "O" or letter in _BEGINS or kind != inside):
+            spans.append(Span(start, place, inside))
+            inside = None
+        if letter == "O":
+            continue
+        if inside is None:
+            start, inside = place, kind
+        if letter in _ENDS:
+            spans.append(Span(start, place + 1, kind))
+            inside = None
+    return tuple(spans)
+
+
+def to_iob2(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
+    """Tags that begin every entity with B-."""
+    tags = ["O"] * num_tokens
+    for span in spans:
+        _place(tags, span, ["B", *"I" * (span.end - span.start - 1)])
+    return tuple(tags)
+
+
+def to_iob1(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
+    """Tags that begin an entity with B- only right after another of its type."""
+    tags = ["O"] * num_tokens
+    before = None
+    for span in sorted(spans):
+        touching = before is not None and (before.end, before.type) == (span.start, span.type)
+        _place(tags, span, ["B" if touching else "I", *"I" * (span.end - span.start - 1)])
+        before = span
+    return tuple(tags)
+
+
+def to_bioul(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
+    """Tags that mark first, inner and last tokens of entities, and entities of one token."""
+    tags = ["O"] * num_tokens
+    for span in spans:
+        length = span.end - span.start
+        _place(tags, span, ["U"] if length == 1 else ["B", *"I" * (length - 2), "L"])
+    return tuple(tags)
+
+
+def _place(tags: list[str], span: Span, letters: list[str]) -> None:
+    if not 0 <= span.start < span.end <= len(tags):
+        raise InputError(f"the span {tuple(span)} is not inside a sentence of {len(tags)} tokens: give start < end.")
+    for place, letter in enumerate(letters, start=span.start):
+        if tags[place] != "O":
+            raise InputError(f"the span {tuple(span)} overlaps another: tags can hold one entity a token.")
+        tags[place] = f"{letter}-{span.type}"

@@ -1,0 +1,100 @@
+"""Precision, recall and F1 of arguments, counted as srl-eval, the scorer of CoNLL-2005, counts them.
+
+For each predicate:
+
+- A span C-X belongs to the last argument X that begins before it and makes it discontinuous: one argument, of several
+  pieces. If no X begins before it, it is an X itself, which later C-X may continue.
+- An argument is right if its label and all its pieces are. Joining or splitting pieces that touch makes it wrong.
+- V, and C-V with it, is left out.
+- R-X is a label like any other.
+- A predicate is perfect if no argument is missing and none is too much, also if it has none at all.
+
+A span that is given twice counts once. Spans that overlap, which neither tags nor files can hold, count each.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from elmokit.errors import InputError
+from elmokit.tasks.spans import Span, SpanCounts, to_spans
+from elmokit.tasks.srl.reader import VERB
+
+_CONTINUATION = "C-"
+
+
+class Argument(NamedTuple):
+    """A label and the pieces that carry it, start and end of each, from left to right."""
+
+    label: str
+    pieces: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class SrlScore:
+    """Counts over all arguments and over those of each label, in alphabetical order, and over predicates."""
+
+    overall: SpanCounts
+    by_label: dict[str, SpanCounts] = field(default_factory=dict)
+    predicates: int = 0
+    perfect: int = 0
+    """Predicates with exactly the gold arguments."""
+
+    @property
+    def f1(self) -> float:
+        """F1 over all arguments (the micro average)."""
+        return self.overall.f1
+
+    @property
+    def perfect_share(self) -> float:
+        """Share of the predicates that are perfect; 0 if there are none."""
+        return self.perfect / self.predicates if self.predicates else 0.0
+
+
+def to_arguments(spans: Iterable[Span]) -> tuple[Argument, ...]:
+    """Join each C-X with the X before it, and leave V out; arguments stand in the order of their first pieces."""
+    found: list[tuple[str, list[tuple[int, int]]]] = []
+    latest: dict[str, list[tuple[int, int]]] = {}
+    for span in sorted(set(spans), key=lambda span: (span.start, -span.end, span.type)):
+        piece = (span.start, span.end)
+        label = span.type.removeprefix(_CONTINUATION)
+        if label != span.type and label in latest:
+            latest[label].append(piece)
+        else:
+            latest[label] = [piece]
+            found.append((label, latest[label]))
+    return tuple(Argument(label, tuple(pieces)) for label, pieces in found if label != VERB)
+
+
+def score_arguments(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]) -> SrlScore:
+    """Compare the arguments of predicates, predicate by predicate."""
+    if len(gold) != len(predicted):
+        raise InputError(f"there are arguments of {len(predicted)} predicates for {len(gold)}: give some for each.")
+    in_gold: Counter[str] = Counter()
+    in_predicted: Counter[str] = Counter()
+    correct: Counter[str] = Counter()
+    perfect = 0
+    for gold_spans, predicted_spans in zip(gold, predicted, strict=True):
+        wanted, found = set(to_arguments(gold_spans)), set(to_arguments(predicted_spans))
+        in_gold.update(argument.label for argument in wanted)
+        in_predicted.update(argument.label for argument in found)
+        correct.update(argument.label for argument in wanted & found)
+        perfect += wanted == found
+    labels = sorted(in_gold | in_predicted)
+    return SrlScore(
+        SpanCounts(in_gold.total(), in_predicted.total(), correct.total()),
+        {label: SpanCounts(in_gold[label], in_predicted[label], correct[label]) for label in labels},
+        len(gold),
+        perfect,
+    )
+
+
+def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> SrlScore:
+    """Compare the arguments that tags mean (`to_spans`), predicate by predicate."""
+    for number, (wanted, found) in enumerate(zip(gold, predicted, strict=False)):
+        if len(wanted) != len(found):
+            raise InputError(
+                f"predicate {number} has {len(found)} predicted tags, expected one for each of {len(wanted)} tokens."
+            )
+    return score_arguments([to_spans(tags) for tags in gold], [to_spans(tags) for tags in predicted])
