@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_args_is_help=True)
 
-NAMES = "ner, sentiment, nli"
+NAMES = "ner, sentiment, nli, qa"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {NAMES}.")]
 TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
 DevOption = Annotated[list[str], typer.Option("--dev", help="Files to choose on.")]

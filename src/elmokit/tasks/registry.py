@@ -6,9 +6,10 @@ from elmokit.errors import ConfigError
 from elmokit.tasks.base import Task
 from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.nli.model import Nli
+from elmokit.tasks.qa.model import Qa
 from elmokit.tasks.sentiment.model import Sentiment
 
-_ALL: tuple[Task[Any], ...] = (Ner(), Sentiment(), Nli())
+_ALL: tuple[Task[Any], ...] = (Ner(), Sentiment(), Nli(), Qa())
 TASKS: dict[str, Task[Any]] = {task.name: task for task in _ALL}
 
 

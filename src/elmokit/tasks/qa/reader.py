@@ -124,7 +124,7 @@ def _questions(path: Path) -> Iterator[tuple[str, object, Paragraph]]:
         title = _get(article, "title", str, where)
         for place, item in enumerate(_get(article, "paragraphs", list, where)):
             inner = f"{where}.paragraphs[{place}]"
-            paragraph = _paragraph(inner, title, _get(item, "context", str, inner))
+            paragraph = read_paragraph(inner, title, _get(item, "context", str, inner))
             for index, question in enumerate(_get(item, "qas", list, inner)):
                 yield f"{inner}.qas[{index}]", question, paragraph
 
@@ -136,7 +136,8 @@ def _get(holder: object, key: str, kind: type[Kind], where: str) -> Kind:
     return value
 
 
-def _paragraph(where: str, title: str, text: str) -> Paragraph:
+def read_paragraph(where: str, title: str, text: str) -> Paragraph:
+    """Tokenise a text; `where` says in messages what it is."""
     sentences = tokenize(text)
     if not sentences:
         raise InputError(f"{where} has an empty 'context': remove the paragraph.")

@@ -1,0 +1,212 @@
+"""BiDAF with self-attention (Clark & Gardner 2018): which words of a paragraph answer a question?
+
+Notation: B questions, T tokens of the paragraph, U of the question, E width of the inputs, H of one direction, D of ELMo
+at the output.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import torch
+from rich.text import Text as RichText
+from torch import Tensor, nn
+
+from elmokit.config import Config, Positive
+from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.inputs import TokenInputs
+from elmokit.tasks.layers import BiRnn, InputDropout
+from elmokit.tasks.qa.metric import exact_match, token_f1
+from elmokit.tasks.qa.reader import QaExample, TokenSpan, read_paragraph, read_squad
+from elmokit.text.tokenize import tokenize
+from elmokit.training.config import Share
+
+
+class QaSettings(Config):
+    """Sizes, and how long an answer may be."""
+
+    hidden_dim: Positive = 90
+    """Of one direction of every biGRU."""
+    dropout: Share = 0.2
+    """On the input of every layer, one mask for a whole text."""
+    char_dim: Positive = 20
+    num_filters: Positive = 100
+    filter_width: Positive = 5
+    max_answer: Positive = 17
+    """Tokens of an answer."""
+
+
+class TriAttention(nn.Module):
+    """Similarity w₁·x + w₂·y + w₃·(x∘y) of every two tokens."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.first = nn.Linear(dim, 1, bias=False)
+        self.second = nn.Linear(dim, 1, bias=False)
+        self.product = nn.Parameter(torch.empty(dim).uniform_(-(dim**-0.5), dim**-0.5))
+
+    def forward(self, x: Tensor, y: Tensor) -> Tensor:
+        """From (B, T, E) and (B, U, E) to (B, T, U)."""
+        similarity: Tensor = self.first(x) + self.second(y).transpose(1, 2)  # (B, T, U)
+        return similarity + (x * self.product) @ y.transpose(1, 2)
+
+
+@dataclass(frozen=True)
+class QaGold:
+    """The gold answers of a batch: whether a token begins one, and whether it ends one."""
+
+    starts: Tensor  # (B, T)
+    ends: Tensor  # (B, T)
+
+
+class QaModel(TaskModel):
+    """Inputs → biGRU → attention to the question → biGRU → attention to itself → biGRUs → first and last token."""
+
+    def __init__(self, settings: QaSettings, inputs: TokenInputs) -> None:
+        super().__init__()
+        self.inputs = inputs
+        self.max_answer = settings.max_answer
+        hidden, rate = settings.hidden_dim, settings.dropout
+
+        def read(in_dim: int) -> BiRnn:
+            return BiRnn(in_dim, hidden, dropout=rate, kind="gru")
+
+        self.dropout = InputDropout(rate)
+        self.encoder = read(inputs.dim)
+        width, merged = self.encoder.dim + inputs.extra_dim, 2 * hidden
+        self.to_question = TriAttention(width)
+        self.merge = nn.Sequential(nn.Linear(4 * width, merged), nn.ReLU())
+        self.reader = read(merged)
+        self.to_itself = TriAttention(merged)
+        self.merge_itself = nn.Sequential(nn.Linear(3 * merged, merged), nn.ReLU())
+        self.start_reader, self.start = read(merged), nn.Linear(merged, 1)
+        self.end_reader, self.end = read(2 * merged), nn.Linear(merged, 1)
+
+    def _encode(self, batch: TokenBatch) -> Tensor:
+        tokens, extra, mask = self.inputs(batch)  # (B, T, E), (B, T, D)
+        x = self.encoder(tokens, mask)  # (B, T, 2H)
+        return x if extra is None else torch.cat([x, extra], 2)  # (B, T, 2H + D)
+
+    def _run(self, texts: Sequence[TokenBatch]) -> tuple[Tensor, Tensor]:
+        """Log-probabilities (B, T) of the answer's first and last token."""
+        paragraph, question = texts
+        mask = paragraph.mask
+        x, y = self.dropout(self._encode(paragraph)), self.dropout(self._encode(question))  # (B, T, …), (B, U, …)
+        similarity = self.to_question(x, y).masked_fill(~question.mask[:, None], -torch.inf)  # (B, T, U)
+        asked = similarity.softmax(2) @ y  # (B, T, …)
+        relevance = similarity.amax(2).masked_fill(~mask, -torch.inf).softmax(1)  # (B, T)
+        summary = relevance[:, None] @ x  # (B, 1, …)
+        x = self.merge(self.dropout(torch.cat([x, asked, x * asked, summary * asked], 2)))  # (B, T, 2H)
+        x = x + self._attend_itself(self.reader(x, mask), mask)  # (B, T, 2H)
+        starts = self.start_reader(x, mask)  # (B, T, 2H)
+        ends = self.end_reader(torch.cat([x, starts], 2), mask)  # (B, T, 2H)
+        scores = [self.start(starts)[:, :, 0], self.end(ends)[:, :, 0]]  # 2 × (B, T)
+        first, last = (score.masked_fill(~mask, -torch.inf).log_softmax(1) for score in scores)
+        return first, last
+
+    def _attend_itself(self, x: Tensor, mask: Tensor) -> Tensor:
+        own = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)  # (T, T)
+        allowed = mask[:, None] & ~own  # (B, T, T)
+        similarity = self.to_itself(x, x).masked_fill(~allowed, -1e30)  # finite: a paragraph may have one token
+        around = similarity.softmax(2) @ x  # (B, T, 2H)
+        merged: Tensor = self.merge_itself(self.dropout(torch.cat([x, around, x * around], 2)))
+        return merged
+
+    def loss(self, texts: Sequence[TokenBatch], gold: QaGold) -> Tensor:
+        """−log of the probability of all gold first tokens, plus that of all gold last ones."""
+        first, last = self._run(texts)
+        likelihoods = [
+            torch.where(is_gold, log_probs, -torch.inf).logsumexp(1)
+            for log_probs, is_gold in ((first, gold.starts), (last, gold.ends))
+        ]  # 2 × (B,)
+        return -(likelihoods[0] + likelihoods[1]).mean()
+
+    def predict(self, texts: Sequence[TokenBatch], gold: QaGold) -> list[Any]:
+        """The most likely span that is short enough, as [start, end], the latter not included."""
+        first, last = self._run(texts)
+        pairs = first[:, :, None] + last[:, None]  # (B, T, T)
+        ones = torch.ones(pairs.shape[1:], dtype=torch.bool, device=pairs.device)
+        short = ones.triu() & ones.tril(self.max_answer - 1)  # (T, T)
+        best = pairs.masked_fill(~short, -torch.inf).flatten(1).argmax(1)  # (B,)
+        length = pairs.shape[2]
+        return [[place // length, place % length + 1] for place in best.tolist()]
+
+
+class Qa(Task[QaExample]):
+    """The words of a paragraph that answer a question."""
+
+    name: ClassVar[str] = "qa"
+    metric: ClassVar[str] = "f1"
+    fields: ClassVar[tuple[str, ...]] = ("context", "question")
+    settings: ClassVar[type[Config]] = QaSettings
+
+    def read(self, paths: Iterable[Path], settings: QaSettings, *, training: bool) -> Iterator[QaExample]:
+        """SQuAD v1.1 files; in training, questions with an answer that tokens cover."""
+        examples = chain.from_iterable(read_squad(path) for path in paths)
+        return (example for example in examples if not training or any(example.spans))
+
+    def texts(self, example: QaExample) -> tuple[Text, ...]:
+        """Paragraph and question."""
+        return example.paragraph.sentences, (example.question_tokens,)
+
+    def find_labels(self, examples: Sequence[QaExample]) -> Labels:
+        """Nothing."""
+        return {}
+
+    def build(self, settings: QaSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
+        """See `Task`."""
+        return QaModel(settings, inputs)
+
+    def num_char_filters(self, settings: QaSettings) -> tuple[int, int, int]:
+        """See `Task`."""
+        return settings.char_dim, settings.num_filters, settings.filter_width
+
+    def collate(self, examples: Sequence[QaExample], labels: Labels, texts: Sequence[TokenBatch]) -> QaGold:
+        """Where gold answers begin and end."""
+        starts, ends = torch.zeros_like(texts[0].mask), torch.zeros_like(texts[0].mask)  # (B, T)
+        for row, example in enumerate(examples):
+            for span in example.spans:
+                if span is not None:
+                    starts[row, span.start] = ends[row, span.end - 1] = True
+        return QaGold(starts, ends)
+
+    def counts(self, example: QaExample, prediction: Any) -> Sequence[float]:
+        """Exact match and F1 with the best gold answer."""
+        text = _text(example, prediction)
+        matches = [(float(exact_match(text, answer.text)), token_f1(text, answer.text)) for answer in example.answers]
+        return max((match for match, _ in matches), default=0.0), max((f1 for _, f1 in matches), default=0.0), 1.0
+
+    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
+        """F1 and exact match."""
+        return {"f1": 100 * sums[1] / sums[2], "exact_match": 100 * sums[0] / sums[2]}
+
+    def from_raw(self, *fields: str) -> list[QaExample]:
+        """One question."""
+        context, question = fields
+        paragraph = read_paragraph("the context", "", context)
+        tokens = tuple(token.text for sentence in tokenize(question) for token in sentence)
+        return [QaExample("", question, tokens, paragraph, (), ())]
+
+    def to_json(self, example: QaExample, prediction: Any, settings: QaSettings) -> dict[str, Any]:
+        """The answer and where it stands."""
+        first, last = example.paragraph.offsets[prediction[0]], example.paragraph.offsets[prediction[1] - 1]
+        place = {"start": first[0], "end": last[1]}
+        return {"question": example.question, "answer": _text(example, prediction), **place}
+
+    def to_text(self, example: QaExample, prediction: Any, settings: QaSettings) -> RichText:
+        """The question, and the paragraph with the answer in colour."""
+        place = self.to_json(example, prediction, settings)
+        context = example.paragraph.text
+        return RichText.assemble(
+            (f"{example.question}\n", "bold"),
+            context[: place["start"]],
+            (place["answer"], "bold green"),
+            context[place["end"] :],
+        )
+
+
+def _text(example: QaExample, prediction: Any) -> str:
+    return example.paragraph.text_of(TokenSpan(*prediction))
