@@ -1,7 +1,7 @@
 """BiDAF with self-attention (Clark & Gardner 2018): which words of a paragraph answer a question?
 
-Notation: B questions, T tokens of the paragraph, U of the question, E width of the inputs, H of one direction, D of ELMo
-at the output.
+Notation: B questions, T tokens of the paragraph, U of the question, E width of the inputs, H of one direction, D of
+ELMo at the output.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
