@@ -1,10 +1,11 @@
 """Write down what a finished training run reached, for the tables of docs/pretraining.md.
 
     python bench/language_models.py text DATA --output FOLDER          task data without labels, to fine-tune on
-    python bench/language_models.py run RUN --name "Penn Treebank" --valid FILE --test FILE --json results/lm-ptb.json
+    python bench/language_models.py run RUN --name "Penn Treebank" --test FILE --json results/lm-ptb.json
     python bench/language_models.py finetune RUN --name "SST" --json results/finetune-sst.json
 
-RUN is the folder of `elmokit pretrain` or `elmokit finetune`. Perplexities are measured anew on whole files.
+RUN is the folder of `elmokit pretrain` or `elmokit finetune`. Perplexities are those of whole files; the run itself has
+measured its held-out one.
 """
 
 import argparse
@@ -85,7 +86,6 @@ def main() -> None:
     parser.add_argument("kind", choices=["text", "run", "finetune"])
     parser.add_argument("run", type=Path, metavar="RUN|DATA")
     parser.add_argument("--name")
-    parser.add_argument("--valid", type=Path)
     parser.add_argument("--test", type=Path)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--output", type=Path)
@@ -96,10 +96,11 @@ def main() -> None:
     if options.kind == "run":
         bilm = elmokit.load(options.run / "model")
         assert fingerprint(bilm) == result["model"]
-        for split in ("valid", "test"):
-            path = getattr(options, split)
-            text = read_text([path], input=result["config"]["corpus"]["input"])
-            result[split] = {**evaluate_both(bilm, text), **digest(path)}
+        own = json.loads((options.run / "result.json").read_text(encoding="utf-8"))
+        heldout = json.loads((options.run / "run.json").read_text(encoding="utf-8"))["heldout"]
+        result["valid"] = {**own["heldout"], **digest(Path(heldout[0]))}
+        text = read_text([options.test], input=result["config"]["corpus"]["input"])
+        result["test"] = {**evaluate_both(bilm, text), **digest(options.test)}
     else:
         own = json.loads((options.run / "result.json").read_text(encoding="utf-8"))
         result |= {"before": own["before"], "after": own["heldout"]}

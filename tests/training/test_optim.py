@@ -9,6 +9,7 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
+from elmokit.errors import ConfigError
 from elmokit.training.config import OptimizerConfig
 from elmokit.training.optim import Optimizer, rate_factor, sparse_gradient
 
@@ -156,6 +157,42 @@ def test_settings_that_no_optimiser_takes_are_refused(fault: dict[str, float]) -
         settings(**fault)
 
 
+# --- Adadelta --------------------------------------------------------------------------------------------------------
+
+
+def test_adadelta_by_hand() -> None:
+    """a = ρa + (1 − ρ)g², d = g · √(u + ε) / √(a + ε), u = ρu + (1 − ρ)d², w −= rate · d, with ρ the second beta."""
+    weight = nn.Parameter(torch.tensor([2.0, -1.0], dtype=torch.float64))
+    config = settings(kind="adadelta", learning_rate=0.5, betas=(0.1, 0.9), eps=1e-4)
+    optimizer = Optimizer([("w", weight)], [], config, 10)
+    w, a, u = [2.0, -1.0], [0.0, 0.0], [0.0, 0.0]
+    for step, gradient in enumerate(([1.0, 0.0], [-3.0, 0.25], [0.5, 2.0])):
+        weight.grad = torch.tensor(gradient, dtype=torch.float64)
+        assert optimizer.update(step) == pytest.approx(math.hypot(*gradient))
+        for k, g in enumerate(gradient):
+            a[k] = 0.9 * a[k] + 0.1 * g * g
+            d = g * math.sqrt(u[k] + 1e-4) / math.sqrt(a[k] + 1e-4)
+            u[k] = 0.9 * u[k] + 0.1 * d * d
+            w[k] -= 0.5 * d
+        assert weight.tolist() == pytest.approx(w, rel=1e-12)
+
+
+def test_adadelta_follows_the_schedule() -> None:
+    weights = [nn.Parameter(torch.zeros(1)) for _ in range(2)]
+    for weight, values in zip(weights, ({}, {"warmup_steps": 4}), strict=True):
+        weight.grad = torch.ones(1)
+        Optimizer([("w", weight)], [], settings(kind="adadelta", **values), 10).update(0)
+    assert weights[1].item() == pytest.approx(weights[0].item() / 4)
+    assert weights[0].item() != 0
+
+
+def test_adadelta_refuses_rows() -> None:
+    with pytest.raises(
+        ConfigError, match=r"^optimizer\.kind 'adadelta' .* choose adamw, or .*words\.tuned = false\)\.$"
+    ):
+        Optimizer([("a", matrix(1))], [("b", matrix(2))], settings(kind="adadelta"), 10)
+
+
 # --- The clip --------------------------------------------------------------------------------------------------------
 
 
@@ -183,6 +220,18 @@ def test_the_norm_is_that_of_all_gradients_together(clip: float | None, scale: f
     torch.testing.assert_close(second.detach(), matrix(2).detach() - factor * dense)
     assert torch.equal(unused, matrix(3))
     assert [parameter.grad for parameter in optimizer.parameters] == [None] * 3
+
+
+@pytest.mark.parametrize(("clip_norm", "factor"), [(None, 1.0), (2.0, 0.5)])
+def test_single_numbers_are_bound_after_scale_and_norm(clip_norm: float | None, factor: float) -> None:
+    first, second = nn.Parameter(torch.zeros(3)), nn.Parameter(torch.zeros(2, 1))
+    optimizer = Plain([("a", first)], [("b", second)], settings(learning_rate=1.0, clip_norm=clip_norm, clip_value=1.2))
+    first.grad = torch.tensor([6.0, -4.0, 2.0])
+    rows = torch.tensor([[-1.0], [-1.0], [2.0], [0.0]])
+    second.grad = sparse_gradient(torch.tensor([0, 0, 1, 0]), rows, second)
+    assert optimizer.update(0, 0.5) == pytest.approx(4)
+    assert (-first).tolist() == pytest.approx([min(1.2, 3 * factor), max(-1.2, -2 * factor), factor])
+    assert (-second[:, 0]).tolist() == pytest.approx([-factor, factor])
 
 
 @pytest.mark.parametrize("kind", ["adagrad", "adamw"])
@@ -248,6 +297,38 @@ def test_a_step_is_made_at_the_rate_of_its_number() -> None:
     assert moved == pytest.approx([0.25, 0.5, *(0.5 * (10 - step) / 8 for step in range(2, 10))])
 
 
+def steps_of(optimizer: Optimizer, weight: nn.Parameter, seen: list[int]) -> list[float]:
+    """How far each step goes, if after each so many evaluations in a row were no better."""
+    moved = []
+    for step, num_worse in enumerate(seen):
+        before = weight.item()
+        weight.grad = torch.ones(1)
+        optimizer.update(step)
+        moved.append(before - weight.item())
+        optimizer.observe(num_worse)
+    return moved
+
+
+@pytest.mark.parametrize(
+    ("halve_after", "expected"),
+    [
+        (0, [1, 1, 1, 1, 1, 1, 1]),
+        (1, [1, 1, 1 / 2, 1 / 4, 1 / 8, 1 / 8, 1 / 16]),
+        (2, [1, 1, 1, 1 / 2, 1 / 2, 1 / 2, 1 / 2]),
+    ],
+)
+def test_the_rate_is_halved_after_evaluations_that_were_no_better(halve_after: int, expected: list[float]) -> None:
+    weight = nn.Parameter(torch.zeros(1))
+    optimizer = Plain([("a", weight)], [], settings(learning_rate=0.5, halve_after=halve_after))
+    assert steps_of(optimizer, weight, [0, 1, 2, 3, 0, 1, 2]) == pytest.approx([0.5 * share for share in expected])
+
+
+def test_halving_comes_on_top_of_a_schedule() -> None:
+    weight = nn.Parameter(torch.zeros(1))
+    optimizer = Plain([("a", weight)], [], settings(learning_rate=1.0, schedule="linear", halve_after=1))
+    assert steps_of(optimizer, weight, [0, 1, 0, 0]) == pytest.approx([1.0, 0.9, 0.8 / 2, 0.7 / 2])
+
+
 # --- Going on --------------------------------------------------------------------------------------------------------
 
 
@@ -274,6 +355,38 @@ def test_a_state_goes_on_as_it_would_have(kind: str) -> None:
         take_steps(optimizer, range(4, 8))
     for ours, theirs in zip(copies, weights, strict=True):
         assert torch.equal(ours, theirs)
+
+
+def test_adadelta_and_halvings_go_on_as_they_would_have() -> None:
+    config = settings(kind="adadelta", halve_after=1, eps=1e-4)
+
+    def take_steps(optimizer: Optimizer, steps: range) -> None:
+        (weight,) = optimizer.parameters
+        for step in steps:
+            weight.grad = gradients_of([0, 1, 4], step, weight)[1]
+            optimizer.update(step)
+            optimizer.observe(step % 3)
+
+    weight = matrix(1)
+    whole = Optimizer([("a", weight)], [], config, 10)
+    take_steps(whole, range(4))
+    state, copied = copy.deepcopy(whole.state_dict()), nn.Parameter(weight.detach().clone())
+    assert state["halvings"] == 2
+    again = Optimizer([("a", copied)], [], config, 10)
+    again.load_state_dict(state)
+    assert flat(again.state_dict()) == flat(state)
+    for optimizer in (whole, again):
+        take_steps(optimizer, range(4, 8))
+    assert torch.equal(copied, weight)
+
+
+def test_a_state_from_before_halvings_has_none() -> None:
+    optimizer = Optimizer([("a", matrix())], [], settings(halve_after=1), 10)
+    state = optimizer.state_dict()
+    del state["halvings"]
+    optimizer.observe(1)
+    optimizer.load_state_dict(state)
+    assert optimizer.state_dict()["halvings"] == 0
 
 
 @pytest.mark.parametrize("kind", ["adagrad", "adamw"])

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_args_is_help=True)
 
-NAMES = "ner, sentiment, nli, qa"
+NAMES = "ner, sentiment, nli, qa, srl, coref"
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help=f"One of {NAMES}.")]
 TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
 DevOption = Annotated[list[str], typer.Option("--dev", help="Files to choose on.")]
@@ -136,12 +136,10 @@ def predict(
             )
     _use_threads(threads)
     loaded = _load(name, trained, model, threads)
-    examples = [example for row in rows for example in own.from_raw(*row)]
-    loaded.prepare(examples)
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    for example, prediction in zip(examples, loaded.predict(examples), strict=True):
+    for example, prediction in own.predict_raw(loaded, rows):
         if as_json:
             typer.echo(json.dumps(own.to_json(example, prediction, loaded.settings), ensure_ascii=False))
         else:

@@ -7,7 +7,7 @@ runner's (`elmokit.tasks.runner`), the same for all.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,16 @@ from elmokit.tasks.inputs import TokenInputs
 Example = TypeVar("Example")
 Labels = dict[str, Any]
 """What a task learned of its labels from the training examples; JSON values."""
+
+
+class Predictor(Protocol):
+    """What a task needs of a trained model to predict; `elmokit.tasks.trained.TrainedTask` is one."""
+
+    def prepare(self, examples: Sequence[Any]) -> None:
+        """Look up what can be looked up for all of them."""
+
+    def predict(self, examples: Sequence[Any]) -> list[Any]:
+        """A prediction for each."""
 
 
 class TaskModel(nn.Module, ABC):
@@ -81,6 +91,15 @@ class Task(ABC, Generic[Example]):
     @abstractmethod
     def from_raw(self, *fields: str) -> list[Example]:
         """Examples without gold labels of what a user gave, one text for each of `fields`."""
+
+    def predict_raw(self, trained: Predictor, rows: Iterable[Sequence[str]]) -> list[tuple[Example, Any]]:
+        """Examples with predictions of what a user gave, a text for each of `fields` in a row.
+
+        A task that needs several passes, because one prediction asks for the next, has its own.
+        """
+        examples = [example for row in rows for example in self.from_raw(*row)]
+        trained.prepare(examples)
+        return list(zip(examples, trained.predict(examples), strict=True))
 
     @abstractmethod
     def to_json(self, example: Example, prediction: Any, settings: Any) -> dict[str, Any]:

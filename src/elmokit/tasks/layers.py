@@ -9,6 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
+_CLOSED = -1e30
+
 
 class InputDropout(nn.Module):
     """Dropout with one mask for all tokens of an example, so that a number is gone from the whole sequence."""
@@ -103,20 +105,52 @@ class Crf(nn.Module):
 
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
         """The best allowed tags of each example."""
-        closed = -1e30
-        transitions = self.transitions.masked_fill(~self.allowed, closed)
-        best = self.start.masked_fill(~self.may_start, closed) + scores[:, 0]  # (B, K)
-        pointers = []
-        for t in range(1, scores.shape[1]):
-            value, pointer = (best[:, :, None] + transitions).max(1)  # (B, K), (B, K)
-            best = torch.where(mask[:, t, None], value + scores[:, t], best)
-            pointers.append(pointer)
-        finals = (best + self.end.masked_fill(~self.may_end, closed)).argmax(1).tolist()  # (B,)
-        steps = torch.stack(pointers, 1).tolist() if pointers else [[] for _ in finals]  # B × (T − 1) × K
-        return [
-            trace_back(steps[row], final, length)
-            for row, (final, length) in enumerate(zip(finals, mask.sum(1).tolist(), strict=True))
-        ]
+        return best_tags(
+            scores,
+            mask,
+            self.transitions.masked_fill(~self.allowed, _CLOSED),
+            self.start.masked_fill(~self.may_start, _CLOSED),
+            self.end.masked_fill(~self.may_end, _CLOSED),
+        )
+
+
+class TagRules(nn.Module):
+    """Decodes scores of tags under rules alone: what is allowed costs nothing.
+
+    Args:
+        allowed: (K, K) whether a tag may follow another.
+        may_start: (K,) whether a sequence may begin with a tag.
+    """
+
+    transitions: Tensor
+    start: Tensor
+    end: Tensor
+
+    def __init__(self, *, allowed: Tensor, may_start: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("transitions", torch.zeros(allowed.shape).masked_fill(~allowed, _CLOSED), False)
+        self.register_buffer("start", torch.zeros(may_start.shape).masked_fill(~may_start, _CLOSED), False)
+        self.register_buffer("end", torch.zeros(may_start.shape), False)
+
+    def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
+        """The tags of each example with the highest sum of scores (B, T, K) that obey the rules."""
+        return best_tags(scores, mask, self.transitions, self.start, self.end)
+
+
+def best_tags(scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> list[list[int]]:
+    """The tags of each example with the highest sum of scores (B, T, K), of steps (K, K), of beginning and end (K,)."""
+    best = start + scores[:, 0]  # (B, K)
+    pointers = []
+    for t in range(1, scores.shape[1]):
+        value, pointer = (best[:, :, None] + transitions).max(1)  # (B, K), (B, K)
+        best = torch.where(mask[:, t, None], value + scores[:, t], best)
+        pointers.append(pointer)
+    finals = (best + end).argmax(1).tolist()  # (B,)
+    steps = torch.stack(pointers, 1).tolist() if pointers else [[] for _ in finals]  # B × (T − 1) × K
+    return [
+        trace_back(steps[row], final, length)
+        for row, (final, length) in enumerate(zip(finals, mask.sum(1).tolist(), strict=True))
+    ]
 
 
 def trace_back(pointers: Sequence[Sequence[int]], last: int, length: int) -> list[int]:

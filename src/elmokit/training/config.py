@@ -59,6 +59,8 @@ class OptimizerConfig(Config):
     """AdamW's, on matrices of the encoder and the LSTMs, but not on embedding tables."""
     clip_norm: Rate | None = 10.0
     """Bound of the global norm of the gradient; the loss is summed over the steps of a window, as in bilm-tf."""
+    clip_value: Rate | None = None
+    """Bound of every single number of the gradient, after that of the norm."""
     schedule: Literal["constant", "cosine", "linear"] = "constant"
     warmup_steps: Count = 0
     hold: Share = 0.0

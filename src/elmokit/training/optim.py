@@ -1,4 +1,4 @@
-"""Optimisers, their schedules, and the clip of the gradient's norm."""
+"""Optimisers, their schedules, and the clips of the gradient."""
 
 import math
 from collections.abc import Iterable
@@ -57,6 +57,9 @@ class Optimizer:
         factor = scale * (clip / norm if clip is not None and norm > clip else 1.0)
         if factor != 1.0:
             torch._foreach_mul_(gradients, factor)
+        if (bound := self.config.clip_value) is not None:
+            torch._foreach_clamp_min_(gradients, -bound)
+            torch._foreach_clamp_max_(gradients, bound)
         rate = self.config.learning_rate * rate_factor(self.config, step, self.num_steps) / 2**self._halvings
         with torch.sparse.check_sparse_tensor_invariants(False):  # the default, but torch warns unless it is chosen
             for optimizer in self._optimizers:

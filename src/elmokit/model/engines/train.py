@@ -53,7 +53,7 @@ class TrainEngine:
             new,
             tuple(batch_sizes),
             (weights.cell_clip, weights.projection_clip),
-            (self._native or _PORTABLE) if x.dtype == torch.float32 and x.device.type == "cpu" else _PORTABLE,
+            (self._native or PORTABLE_CELL) if x.dtype == torch.float32 and x.device.type == "cpu" else PORTABLE_CELL,
         )
         return y, last_h, last_c
 
@@ -180,4 +180,4 @@ class _PortableCell:
         dc.mul_(f)
 
 
-_PORTABLE = _PortableCell()
+PORTABLE_CELL = _PortableCell()

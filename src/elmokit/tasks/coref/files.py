@@ -1,0 +1,73 @@
+"""Documents out of what a user names: a CoNLL-2012 file, an archive, or a list of an archive's documents beside it."""
+
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal
+
+from elmokit.errors import InputError
+from elmokit.tasks.coref.document import CorefDocument
+from elmokit.tasks.coref.reader import read_conll2012, read_litbank, read_ontogum
+from elmokit.text.files import open_text
+
+Format = Literal["auto", "conll2012", "litbank", "ontogum"]
+_ARCHIVES: dict[str, Callable[[Path, Path | None], Iterator[CorefDocument]]] = {
+    "litbank": read_litbank,
+    "ontogum": read_ontogum,
+}
+_SUFFIXES = (".tar.xz", ".tar.gz", "")
+"""Of an archive, and of the folder that it unpacks to."""
+
+
+def read_documents(path: Path, format: Format = "auto") -> Iterator[CorefDocument]:
+    """Stream documents, in a format that is told by the file's name and first line unless it is given.
+
+    Args:
+        path: a `*_conll` file of CoNLL-2012; LitBank's or OntoGUM's archive, for all of its documents; or a list of
+            some of them, which lies beside the archive or the folder that it unpacks to.
+        format: what to expect.
+    """
+    if format == "conll2012":
+        return read_conll2012(path)
+    corpora = [format] if format in _ARCHIVES else list(_ARCHIVES)
+    if path.name.endswith((".tar.xz", ".tar.gz")):
+        named = [corpus for corpus in corpora if format == corpus or path.name.startswith(corpus)]
+        if not named:
+            raise InputError(f"{path} is of no corpus that its name tells: set model.format to {' or '.join(corpora)}.")
+        return _ARCHIVES[named[0]](path, None)
+    with open_text(path) as lines:
+        first = next((line.strip() for line in lines if line.strip()), "")
+    if format == "auto" and first.startswith("#"):
+        return read_conll2012(path)
+    for corpus in corpora:
+        for suffix in _SUFFIXES:
+            archive = path.parent / f"{corpus}-conll{suffix}"
+            if archive.exists():
+                return _ARCHIVES[corpus](archive, path)
+    wanted = " or ".join(f"{corpus}-conll.tar.xz" for corpus in corpora)
+    raise InputError(
+        f"{path} begins no document of CoNLL-2012, and no {wanted} lies beside it: give a *_conll file, or a list of "
+        "an archive's documents in the archive's folder."
+    )
+
+
+def split_document(document: CorefDocument, max_tokens: int, *, singletons: bool) -> Iterator[CorefDocument]:
+    """Cut a document into pieces of whole sentences and at most `max_tokens` tokens, as few and as equal as can be.
+
+    Mentions of an entity in different pieces are not linked any more.
+
+    Args:
+        document: what to cut.
+        max_tokens: of a piece.
+        singletons: whether to keep clusters of which a piece has one mention only.
+    """
+    begin = 0
+    while begin < len(document.sentences):
+        ends = list(accumulate(len(sentence) for sentence in document.sentences[begin:]))
+        share = ends[-1] / -(-ends[-1] // max_tokens)  # tokens of each piece that is left
+        size = next(end for end in ends if end >= share)
+        if size > max_tokens:
+            size = max((end for end in ends if end <= max_tokens), default=max_tokens)
+        piece = document.cut(size, first_sentence=begin, singletons=singletons)
+        yield piece
+        begin += len(piece.sentences)

@@ -1,0 +1,285 @@
+"""End-to-end coreference by ranking spans (Lee et al. 2017) over words, characters and ELMo.
+
+Notation: B documents, T tokens of the longest, N tokens of one, S sentences, U tokens of the longest; E width of the
+inputs, C of what the encoder gives, M kept spans, A antecedents.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from rich.text import Text as RichText
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits
+from torch.nn.utils.rnn import pad_sequence
+
+from elmokit.config import Config, Positive
+from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.coref.document import CorefDocument, Mention
+from elmokit.tasks.coref.files import Format, read_documents, split_document
+from elmokit.tasks.coref.metric import CorefScore, Fractions, score_clusters
+from elmokit.tasks.coref.pairs import PairScorer, join_scores, link_loss, make_clusters
+from elmokit.tasks.coref.spans import Kept, SpanScorer, list_spans
+from elmokit.tasks.inputs import TokenInputs
+from elmokit.tasks.layers import BiRnn
+from elmokit.text.tokenize import tokenize
+from elmokit.training.config import Rate, Share
+
+COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+_NOBODY = "-"
+
+
+class CorefSettings(Config):
+    """What the files hold, and sizes."""
+
+    format: Format = "auto"
+    """Of the files; a list of LitBank's or OntoGUM's documents tells it by the archive beside it."""
+    max_tokens: Positive = 1000
+    """Of a training example: a longer document is cut into as few pieces of whole sentences, each an example. Other
+    files are read in whole documents."""
+    singletons: bool = False
+    """Whether mentions that nothing else refers to are learned, by a loss of their own, and predicted."""
+    hidden_dim: Positive = 200
+    """Of one direction of the biLSTM."""
+    ffn_dim: Positive = 150
+    """Of the two hidden layers of every scorer."""
+    feature_dim: Positive = 20
+    """Of the width of a span, the distance of two, who speaks, and the genre."""
+    max_width: Positive = 10
+    """Tokens of the longest span that can be a mention."""
+    spans_per_word: Rate = 0.4
+    """How many spans are kept."""
+    max_antecedents: Positive = 100
+    lexical_dropout: Share = 0.5
+    """On words and characters; ELMo has its own."""
+    dropout: Share = 0.2
+    """On what the biLSTM gives, on hidden layers and on features."""
+    char_dim: Positive = 8
+    num_filters: Positive = 150
+    filter_width: Positive = 4
+
+
+@dataclass(frozen=True)
+class CorefGold:
+    """What the model needs of a document beside its tokens."""
+
+    lengths: tuple[int, ...]
+    """Of its sentences."""
+    speakers: Tensor  # (N,), 0 where nobody is known to speak
+    genre: int
+    clusters: Mapping[tuple[int, int], int]
+    """The number of each gold mention's cluster, from 1."""
+
+
+class Links(NamedTuple):
+    """What a document's kept spans may go back to."""
+
+    kept: Kept
+    scores: Tensor  # (M, 1 + A), those of nothing first
+
+
+class CorefModel(TaskModel):
+    """Inputs → biLSTM over each sentence → the best spans → the best antecedent of each."""
+
+    def __init__(self, settings: CorefSettings, inputs: TokenInputs, labels: Labels) -> None:
+        super().__init__()
+        self.inputs, self.settings = inputs, settings
+        features = 0 if inputs.char_cnn is None else inputs.char_cnn.convolution.out_channels
+        self.lexical_dim = inputs.word_table.shape[1] + features
+        self.lexical_dropout, self.dropout = nn.Dropout(settings.lexical_dropout), nn.Dropout(settings.dropout)
+        self.encoder = BiRnn(inputs.dim, settings.hidden_dim)
+        sizes = {"hidden_dim": settings.ffn_dim, "feature_dim": settings.feature_dim}
+        self.spans = SpanScorer(
+            inputs.dim,
+            self.encoder.dim + inputs.extra_dim,
+            **sizes,
+            max_width=settings.max_width,
+            dropout=settings.dropout,
+        )
+        self.pairs = PairScorer(
+            self.spans.dim,
+            **sizes,
+            num_genres=len(labels["genres"]),
+            speakers=labels["speakers"],
+            dropout=settings.dropout,
+        )
+
+    def _run(self, batch: TokenBatch, gold: Sequence[CorefGold]) -> Iterator[Links]:
+        tokens, extra, mask = self.inputs(batch)  # (B, T, E), (B, T, D)
+        words, rest = tokens[mask].tensor_split([self.lexical_dim], 1)  # all N of the batch
+        x = torch.cat([self.lexical_dropout(words), rest], 1)  # (N, E)
+        encoded = self._encode(x, [length for each in gold for length in each.lengths])  # (N, 2H)
+        encoded = encoded if extra is None else torch.cat([encoded, extra[mask]], 1)  # (N, C)
+        sizes = [sum(each.lengths) for each in gold]
+        for parts in zip(x.split(sizes), encoded.split(sizes), gold, strict=True):
+            yield self._link(*parts)
+
+    def _encode(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
+        sentences = pad_sequence(x.split(list(lengths)), batch_first=True)  # (S, U, E)
+        places = torch.arange(sentences.shape[1], device=x.device)
+        mask = places < torch.tensor(lengths, device=x.device)[:, None]  # (S, U)
+        encoded: Tensor = self.dropout(self.encoder(sentences, mask)[mask])  # (N, 2H)
+        return encoded
+
+    def _link(self, x: Tensor, encoded: Tensor, gold: CorefGold) -> Links:
+        limit = max(1, int(self.settings.spans_per_word * len(x)))
+        kept = self.spans(x, encoded, list_spans(gold.lengths, self.settings.max_width, x.device), limit)
+        num_antecedents = min(self.settings.max_antecedents, len(kept.scores) - 1)  # A
+        speakers = gold.speakers.to(x.device)[kept.spans.starts]  # (M,)
+        pairs = self.pairs(kept.vectors, num_antecedents, speakers=speakers, genre=gold.genre)  # (M, A)
+        return Links(kept, join_scores(pairs, kept.scores))
+
+    def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
+        """See `TaskModel`; of a document, the sum over its kept spans."""
+        (batch,) = texts
+        losses = []
+        for each, (kept, scores) in zip(gold, self._run(batch, gold), strict=True):
+            places = zip(kept.spans.starts.tolist(), kept.spans.ends.tolist(), strict=True)
+            clusters = torch.tensor([each.clusters.get(place, 0) for place in places], device=scores.device)  # (M,)
+            losses.append(link_loss(scores, clusters))
+            if self.settings.singletons:
+                real = (clusters > 0).to(scores.dtype)  # (M,)
+                losses.append(binary_cross_entropy_with_logits(kept.scores, real, reduction="sum"))
+        return torch.stack(losses).sum() / len(gold)
+
+    def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
+        """Clusters of each document, lists of [start, end]."""
+        (batch,) = texts
+        return [self._decode(links) for links in self._run(batch, gold)]
+
+    def _decode(self, links: Links) -> list[list[list[int]]]:
+        kept, scores = links
+        spans = [list(span) for span in zip(kept.spans.starts.tolist(), kept.spans.ends.tolist(), strict=True)]
+        distances = scores.argmax(1).tolist()  # 0 is nothing
+        choices = [number - distance if distance else -1 for number, distance in enumerate(distances)]
+        likely = (kept.scores > 0).tolist()
+        return [
+            [spans[number] for number in cluster]
+            for cluster in make_clusters(choices)
+            if len(cluster) > 1 or (self.settings.singletons and likely[cluster[0]])
+        ]
+
+
+class Coref(Task[CorefDocument]):
+    """Mentions of the same entity in documents."""
+
+    name: ClassVar[str] = "coref"
+    metric: ClassVar[str] = "f1"
+    fields: ClassVar[tuple[str, ...]] = ("document",)
+    settings: ClassVar[type[Config]] = CorefSettings
+
+    def read(self, paths: Iterable[Path], settings: CorefSettings, *, training: bool) -> Iterator[CorefDocument]:
+        """CoNLL-2012 files, LitBank, OntoGUM; training documents in pieces."""
+        for path in paths:
+            for document in read_documents(path, settings.format):
+                if training:
+                    yield from split_document(document, settings.max_tokens, singletons=settings.singletons)
+                else:
+                    yield document
+
+    def texts(self, example: CorefDocument) -> tuple[Text, ...]:
+        """The document."""
+        return (example.sentences,)
+
+    def find_labels(self, examples: Sequence[CorefDocument]) -> Labels:
+        """Genres, and whether speakers are known."""
+        return {
+            "genres": sorted({example.genre for example in examples if example.genre is not None}),
+            "speakers": any(example.speakers is not None for example in examples),
+        }
+
+    def build(self, settings: CorefSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
+        """See `Task`."""
+        return CorefModel(settings, inputs, labels)
+
+    def num_char_filters(self, settings: CorefSettings) -> tuple[int, int, int]:
+        """See `Task`."""
+        return settings.char_dim, settings.num_filters, settings.filter_width
+
+    def collate(self, examples: Sequence[CorefDocument], labels: Labels, texts: Sequence[TokenBatch]) -> Any:
+        """A `CorefGold` for each document."""
+        return [_collate(example, labels["genres"]) for example in examples]
+
+    def counts(self, example: CorefDocument, prediction: Any) -> Sequence[float]:
+        """Fractions of MUC, B³, CEAF and mentions without clusters of one mention on either side, then with them."""
+        gold, found = [[*map(tuple, c)] for c in example.clusters], [[*map(tuple, c)] for c in prediction]
+        scores = [
+            score_clusters([[c for c in gold if len(c) >= least]], [[c for c in found if len(c) >= least]])
+            for least in (2, 1)
+        ]
+        return [number for score in scores for part in _parts(score) for number in vars(part).values()]
+
+    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
+        """F1 of CoNLL-2012 and of what it is the mean of; singletons count for the last figure only."""
+        parts = [Fractions(*sums[begin : begin + 4]) for begin in range(0, len(sums), 4)]
+        without, all_of_them = CorefScore(*parts[:4]), CorefScore(*parts[4:])
+        return {
+            "f1": 100 * without.f1,
+            "muc": 100 * without.muc.f1,
+            "b_cubed": 100 * without.b_cubed.f1,
+            "ceaf": 100 * without.ceaf.f1,
+            "mentions": 100 * without.mentions.f1,
+            "f1_with_singletons": 100 * all_of_them.f1,
+        }
+
+    def from_raw(self, *fields: str) -> list[CorefDocument]:
+        """One document, or none of a text without tokens."""
+        sentences = tuple(tuple(token.text for token in sentence) for sentence in tokenize(fields[0]) if sentence)
+        return [CorefDocument("", sentences)] if sentences else []
+
+    def to_json(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> dict[str, Any]:
+        """Sentences, and clusters of mentions, which count the tokens of all sentences."""
+        tokens = example.tokens
+        clusters = [
+            [{"start": start, "end": end, "text": " ".join(tokens[start:end])} for start, end in cluster]
+            for cluster in prediction
+        ]
+        return {"sentences": example.sentences, "clusters": clusters}
+
+    def to_text(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> RichText:
+        """A line a sentence; the mentions of a cluster have its number and colour."""
+        numbered = {Mention(*span): number for number, cluster in enumerate(prediction, 1) for span in cluster}
+        by_length = sorted(numbered, key=lambda mention: mention.start - mention.end)  # long ones first
+        inner: dict[int, int] = {}  # the cluster of the shortest mention around each token
+        for mention in by_length:
+            inner.update(dict.fromkeys(range(*mention), numbered[mention]))
+        shown = RichText()
+        place = 0
+        for sentence in example.sentences:
+            for number, token in enumerate(sentence):
+                shown.append(" " if number else "\n" if place else "")
+                for mention in by_length:
+                    if mention.start == place:
+                        shown.append(f"[{numbered[mention]} ", f"dim {_colour(numbered[mention])}")
+                shown.append(token, f"bold {_colour(inner[place])}" if place in inner else "")
+                place += 1
+                for mention in reversed(by_length):
+                    if mention.end == place:
+                        shown.append("]", f"dim {_colour(numbered[mention])}")
+        return shown
+
+
+def _colour(number: int) -> str:
+    return COLOURS[(number - 1) % len(COLOURS)]
+
+
+def _parts(score: CorefScore) -> tuple[Fractions, ...]:
+    return score.muc, score.b_cubed, score.ceaf, score.mentions
+
+
+def _collate(document: CorefDocument, genres: Sequence[str]) -> CorefGold:
+    speakers = [name for sentence in document.speakers or () for name in sentence] or [_NOBODY] * len(document.tokens)
+    numbers = {_NOBODY: 0}
+    return CorefGold(
+        tuple(len(sentence) for sentence in document.sentences if sentence),
+        torch.tensor([numbers.setdefault(name, len(numbers)) for name in speakers]),
+        genres.index(document.genre) + 1 if document.genre in genres else 0,
+        {
+            (mention.start, mention.end): number
+            for number, cluster in enumerate(document.clusters, 1)
+            for mention in cluster
+        },
+    )

@@ -1,0 +1,123 @@
+"""Which earlier span each span goes back to: scores of pairs, their loss, and the clusters that they make.
+
+The first layer over [gᵢ; gⱼ; gᵢ∘gⱼ; features] is cut into its four parts: those of gᵢ and gⱼ are computed once a span,
+those of features once a value, and only the product once a pair. The score is the same number as without the cut.
+Pairs are taken distance by distance: both sides are then slices of one matrix, small enough for the cache.
+
+Notation: M kept spans, A antecedents of each, G width of a span's vector, F of a hidden layer.
+"""
+
+from bisect import bisect
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import embedding, pad
+
+from elmokit.tasks.coref.spans import FeedForward
+
+BUCKETS = (1, 2, 3, 4, 5, 8, 16, 32, 64)
+"""The least distance of each bucket, in kept spans."""
+
+
+class PairScorer(nn.Module):
+    """How much two spans look like the same entity.
+
+    Args:
+        span_dim: G.
+        hidden_dim: F.
+        feature_dim: of each feature.
+        num_genres: that training knows; without any there is no such feature.
+        speakers: whether there is a feature of who speaks.
+        dropout: on hidden layers and features.
+    """
+
+    def __init__(
+        self, span_dim: int, *, hidden_dim: int, feature_dim: int, num_genres: int, speakers: bool, dropout: float
+    ) -> None:
+        super().__init__()
+        self.distances = nn.Embedding(len(BUCKETS), feature_dim)
+        self.speakers = nn.Embedding(3, feature_dim) if speakers else None  # nobody knows, the same, another
+        self.genres = nn.Embedding(num_genres + 1, feature_dim) if num_genres else None  # the first is any other
+        num_features = 1 + (self.speakers is not None) + (self.genres is not None)
+        self.parts = (span_dim, span_dim, span_dim, *[feature_dim] * num_features)
+        self.ffn = FeedForward(sum(self.parts), hidden_dim, dropout=dropout)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, spans: Tensor, num_antecedents: int, *, speakers: Tensor, genre: int) -> Tensor:
+        """Scores (M, A) of spans (M, G) with the one before, the one before that, …; −∞ where there is none.
+
+        Args:
+            spans: their vectors.
+            num_antecedents: A.
+            speakers: (M,) who says each, 0 if that is not known.
+            genre: of the document, 0 if training did not know it.
+        """
+        first = self.ffn.first
+        own, other, product, *features = first.weight.split(self.parts, 1)  # (F, G) three times, (F, features)
+        near = self.dropout(self.distances.weight) @ features.pop(0).T + first.bias  # (buckets, F)
+        voices = None if self.speakers is None else self.dropout(self.speakers.weight) @ features.pop(0).T  # (3, F)
+        left, right, product = spans @ own.T, spans @ other.T, product.T  # (M, F), (M, F), (G, F)
+        if self.genres is not None:
+            left = left + self.dropout(self.genres.weight[genre]) @ features.pop(0).T
+        scores = []
+        for distance in range(1, num_antecedents + 1):  # M − distance pairs at a time: a few million numbers at most
+            x = torch.addmm(left[distance:], spans[distance:] * spans[:-distance], product)  # (M − distance, F)
+            x = x + right[:-distance] + near[bisect(BUCKETS, distance) - 1]
+            if voices is not None:
+                x = x + embedding(_compare(speakers[distance:], speakers[:-distance]), voices)
+            scores.append(pad(self.ffn.finish(x), (distance, 0), value=-torch.inf))  # (M,)
+        return torch.stack(scores, 1) if scores else spans.new_empty(len(spans), 0)
+
+
+def _compare(first: Tensor, second: Tensor) -> Tensor:
+    """0 where a speaker is not known, 1 where they are the same, 2 where they differ."""
+    return torch.where((first == 0) | (second == 0), 0, torch.where(first == second, 1, 2))
+
+
+def join_scores(pairs: Tensor, mentions: Tensor) -> Tensor:
+    """Scores (M, 1 + A) of what a span goes back to: nothing, which is 0, or an antecedent.
+
+    Args:
+        pairs: (M, A).
+        mentions: (M,) of each span.
+    """
+    before = _antecedents(len(pairs), pairs.shape[1], pairs.device)  # (M, A)
+    joined = pairs + mentions[:, None] + embedding(before.clamp(min=0), mentions[:, None])[..., 0]  # (M, A)
+    return torch.cat([torch.zeros_like(mentions)[:, None], joined], 1)
+
+
+def link_loss(scores: Tensor, clusters: Tensor) -> Tensor:
+    """−log p of going back to any antecedent of one's own cluster, or to nothing if there is none; summed over spans.
+
+    Args:
+        scores: (M, 1 + A).
+        clusters: (M,) the gold cluster of each span, 0 if it is no mention.
+    """
+    before = _antecedents(len(scores), scores.shape[1] - 1, scores.device)  # (M, A)
+    own = clusters[:, None]  # (M, 1)
+    gold = (clusters[before.clamp(min=0)] == own) & (own > 0) & (before >= 0)  # (M, A)
+    gold = torch.cat([~gold.any(1, keepdim=True), gold], 1)  # (M, 1 + A)
+    return (scores.logsumexp(1) - scores.masked_fill(~gold, -torch.inf).logsumexp(1)).sum()
+
+
+def _antecedents(num_spans: int, limit: int, device: torch.device) -> Tensor:
+    """Numbers (M, A) of the spans before each, the nearest first; negative where there is none."""
+    return torch.arange(num_spans, device=device)[:, None] - torch.arange(1, limit + 1, device=device)
+
+
+def make_clusters(choices: Sequence[int]) -> list[list[int]]:
+    """Numbers of spans that go back to each other, a list a cluster, from what each goes back to: −1 is nothing.
+
+    A span that goes back to nothing, and to which nothing goes back, is a cluster of its own.
+    """
+    clusters: list[list[int]] = []
+    place: list[int] = []
+    for number, choice in enumerate(choices):
+        if choice < 0:
+            place.append(len(clusters))
+            clusters.append([number])
+        else:
+            place.append(place[choice])
+            clusters[place[choice]].append(number)
+    return clusters

@@ -1,0 +1,341 @@
+"""Who did what to whom: interleaved highway LSTMs over a sentence and a mark on its predicate (He et al. 2017).
+
+An example is a sentence with one of its predicates, which files name; figures are those of its arguments. So that raw
+text can be read too, a small biLSTM over the same inputs learns where predicates stand. Its gradient ends there, so
+that the inputs learn from arguments alone.
+
+Notation: B examples, T tokens, E width of the inputs, D of ELMo at the output, H of a layer, K tags.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import torch
+from rich.text import Text as RichText
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
+
+from elmokit.config import Config, Positive
+from elmokit.errors import InputError
+from elmokit.tasks.base import Labels, Predictor, Task, TaskModel
+from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.highway_lstm import InterleavedLstm
+from elmokit.tasks.inputs import Inputs, TokenInputs
+from elmokit.tasks.layers import BiRnn, InputDropout, TagRules
+from elmokit.tasks.spans import Span, SpanCounts, to_spans
+from elmokit.tasks.srl.metric import score_arguments
+from elmokit.tasks.srl.reader import (
+    VERB,
+    SrlExample,
+    SrlSentence,
+    read_conll2005,
+    read_conll2012,
+    read_ewt_propbank,
+)
+from elmokit.text.files import open_text
+from elmokit.text.tokenize import tokenize
+from elmokit.training.config import Share
+
+Format = Literal["auto", "ewt", "conll2012", "conll2005"]
+NO_PREDICATE = -1
+COLOURS = ("green", "cyan", "magenta", "blue", "red")
+"""Of numbered arguments; all others are yellow."""
+
+
+class SrlSettings(Config):
+    """What the files are, and sizes."""
+
+    format: Format = "auto"
+    """Of the files; auto goes by their first line."""
+    hidden_dim: Positive = 300
+    num_layers: Positive = 8
+    indicator_dim: Positive = 100
+    """Width of what tells the predicate from all other tokens."""
+    dropout: Share = 0.1
+    """On the output of each layer, upwards and onwards, with one mask for a whole sentence."""
+    input_dropout: Share = 0.0
+    """On the inputs, with one mask for a whole sentence."""
+    tagger_dim: Positive = 64
+    """Of one direction of the biLSTM that finds predicates."""
+
+
+@dataclass(frozen=True)
+class RoleExample:
+    """A sentence with one of its predicates, or without: it has none, or it is raw text and nobody knows yet."""
+
+    tokens: tuple[str, ...]
+    pair: SrlExample | None = None
+    predicates: tuple[int, ...] = ()
+    """Where all predicates of the sentence stand."""
+    is_first: bool = True
+    """Of its sentence: finding predicates is learned and counted there, once for each sentence."""
+
+    @property
+    def predicate(self) -> int:
+        """Its token, or `NO_PREDICATE`."""
+        return NO_PREDICATE if self.pair is None else self.pair.predicate
+
+
+class Gold(NamedTuple):
+    """What a batch comes with beside its tokens."""
+
+    predicates: Tensor  # (B,): `NO_PREDICATE` if there is none
+    tags: Tensor  # (B, T)
+    all_predicates: Tensor  # (B, T): whether a token is one
+    is_first: Tensor  # (B,)
+
+
+class PredicateTagger(nn.Module):
+    """Says of each token whether it is a predicate."""
+
+    def __init__(self, in_dim: int, hidden_dim: int, dropout: float) -> None:
+        super().__init__()
+        self.encoder = BiRnn(in_dim, hidden_dim, dropout=dropout)
+        self.scores = nn.Linear(self.encoder.dim, 1)
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        """Log odds (B, T); inputs learn nothing from them."""
+        scores: Tensor = self.scores(self.encoder(inputs.tokens.detach(), inputs.mask))  # (B, T, 1)
+        return scores[:, :, 0]
+
+
+class SrlModel(TaskModel):
+    """Inputs and the mark of the predicate → interleaved highway LSTMs → a softmax over IOB2 tags for each token."""
+
+    def __init__(self, settings: SrlSettings, inputs: TokenInputs, tags: Sequence[str]) -> None:
+        super().__init__()
+        self.inputs = inputs
+        self.tags = tuple(tags)
+        self.dropout = InputDropout(settings.input_dropout)
+        self.indicator = nn.Embedding(2, settings.indicator_dim)
+        self.encoder = InterleavedLstm(
+            inputs.dim + settings.indicator_dim,
+            settings.hidden_dim,
+            num_layers=settings.num_layers,
+            dropout=settings.dropout,
+        )
+        self.scores = nn.Linear(self.encoder.dim + inputs.extra_dim, len(tags))
+        nn.init.orthogonal_(self.scores.weight)
+        nn.init.zeros_(self.scores.bias)
+        self.rules = TagRules(**_rules(self.tags))
+        self.tagger = PredicateTagger(inputs.dim, settings.tagger_dim, settings.input_dropout)
+
+    def _score_tags(self, inputs: Inputs, predicates: Tensor) -> Tensor:
+        tokens, extra, mask = inputs  # (B, T, E), (B, T, D)
+        marks = torch.arange(mask.shape[1], device=mask.device) == predicates[:, None]  # (B, T)
+        x = torch.cat([self.dropout(tokens), self.indicator(marks.long())], 2)  # (B, T, E + indicator)
+        x = self.encoder(x, mask)  # (B, T, H)
+        x = x if extra is None else torch.cat([x, extra], 2)
+        scores: Tensor = self.scores(x)  # (B, T, K)
+        return scores
+
+    def loss(self, texts: Sequence[TokenBatch], gold: Gold) -> Tensor:
+        """−log p of the gold tags, and of where predicates are, summed over tokens and divided by the examples."""
+        inputs: Inputs = self.inputs(texts[0])
+        total = inputs.tokens.new_zeros(())
+        with_predicate = gold.predicates != NO_PREDICATE  # (B,)
+        if with_predicate.any():
+            own = _choose(inputs, with_predicate)
+            scores = self._score_tags(own, gold.predicates[with_predicate])  # (B, T, K)
+            total = total + cross_entropy(scores[own.mask], gold.tags[with_predicate][own.mask], reduction="sum")
+        if gold.is_first.any():
+            own = _choose(inputs, gold.is_first)
+            found, wanted = self.tagger(own)[own.mask], gold.all_predicates[gold.is_first][own.mask]  # 2 × (N,)
+            total = total + binary_cross_entropy_with_logits(found, wanted.to(found.dtype), reduction="sum")
+        return total / len(inputs.mask)
+
+    def predict(self, texts: Sequence[TokenBatch], gold: Gold) -> list[Any]:
+        """The predicates that were found, and frames: the spans, V among them, of the predicate that was given."""
+        inputs: Inputs = self.inputs(texts[0])
+        found = (self.tagger(inputs) > 0) & inputs.mask  # (B, T)
+        predictions: list[Any] = [{"predicates": row.nonzero()[:, 0].tolist(), "frames": []} for row in found]
+        rows = (gold.predicates != NO_PREDICATE).nonzero()[:, 0]
+        if len(rows):
+            own, predicates = _choose(inputs, rows), gold.predicates[rows]
+            decoded = self.rules.decode(self._score_tags(own, predicates), own.mask)
+            for row, predicate, tags in zip(rows.tolist(), predicates.tolist(), decoded, strict=True):
+                spans = [list(span) for span in to_spans([self.tags[tag] for tag in tags])]
+                predictions[row]["frames"].append({"predicate": predicate, "spans": spans})
+        return predictions
+
+
+def _choose(inputs: Inputs, rows: Tensor) -> Inputs:
+    return Inputs(inputs.tokens[rows], None if inputs.extra is None else inputs.extra[rows], inputs.mask[rows])
+
+
+def _rules(tags: Sequence[str]) -> dict[str, Tensor]:
+    """Which IOB2 tags may follow each other and begin: I- only goes on with a span of its type."""
+    allowed = [[second[0] != "I" or (first != "O" and first[2:] == second[2:]) for second in tags] for first in tags]
+    return {"allowed": torch.tensor(allowed), "may_start": torch.tensor([tag[0] != "I" for tag in tags])}
+
+
+class Srl(Task[RoleExample]):
+    """Arguments of predicates."""
+
+    name: ClassVar[str] = "srl"
+    metric: ClassVar[str] = "f1"
+    settings: ClassVar[type[Config]] = SrlSettings
+
+    def read(self, paths: Iterable[Path], settings: SrlSettings, *, training: bool) -> Iterator[RoleExample]:
+        """Files of PropBank on EWT, of CoNLL-2012 and of CoNLL-2005; sentences without predicates come along."""
+        for path in paths:
+            for sentence in _read(path, settings.format):
+                places = tuple(predicate.index for predicate in sentence.predicates)
+                for number, pair in enumerate(sentence.examples() or (None,)):
+                    yield RoleExample(sentence.tokens, pair, places, number == 0)
+
+    def texts(self, example: RoleExample) -> tuple[Text, ...]:
+        """The sentence."""
+        return ((example.tokens,),)
+
+    def find_labels(self, examples: Sequence[RoleExample]) -> Labels:
+        """All IOB2 tags of the labels."""
+        tags = {tag for example in examples if example.pair is not None for tag in example.pair.tags}
+        labels = sorted({tag[2:] for tag in tags if tag != "O"})
+        return {"tags": ["O", *(f"{letter}-{label}" for label in labels for letter in "BI")]}
+
+    def build(self, settings: SrlSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
+        """See `Task`."""
+        return SrlModel(settings, inputs, labels["tags"])
+
+    def collate(self, examples: Sequence[RoleExample], labels: Labels, texts: Sequence[TokenBatch]) -> Gold:
+        """Gold tags and predicates; a label that training never saw is O."""
+        numbers = {tag: number for number, tag in enumerate(labels["tags"])}
+        shape = texts[0].mask.shape
+        tags, everywhere = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.bool)  # 2 × (B, T)
+        for row, example in enumerate(examples):
+            everywhere[row, list(example.predicates)] = True
+            if example.pair is not None:
+                tags[row, : len(example.tokens)] = torch.tensor([numbers.get(tag, 0) for tag in example.pair.tags])
+        predicates = torch.tensor([example.predicate for example in examples])  # (B,)
+        return Gold(predicates, tags, everywhere, torch.tensor([example.is_first for example in examples]))
+
+    def counts(self, example: RoleExample, prediction: Any) -> Sequence[float]:
+        """Arguments, then predicates, that are there, that were predicted, that were predicted rightly."""
+        found = SpanCounts()
+        if example.pair is not None:
+            (frame,) = prediction["frames"]
+            found = score_arguments([to_spans(example.pair.tags)], [_spans(frame)]).overall
+        own, other = (set(example.predicates), set(prediction["predicates"])) if example.is_first else (set(), set())
+        return found.gold, found.predicted, found.correct, len(own), len(other), len(own & other)
+
+    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
+        """F1, precision and recall of arguments of given predicates; F1 of the predicates that were found."""
+        numbers = [int(number) for number in sums]
+        found, predicates = SpanCounts(*numbers[:3]), SpanCounts(*numbers[3:])
+        return {
+            "f1": 100 * found.f1,
+            "precision": 100 * found.precision,
+            "recall": 100 * found.recall,
+            "predicate_f1": 100 * predicates.f1,
+        }
+
+    def from_raw(self, *fields: str) -> list[RoleExample]:
+        """The sentences of a text."""
+        sentences = (tuple(token.text for token in sentence) for sentence in tokenize(fields[0]))
+        return [RoleExample(tokens) for tokens in sentences if tokens]
+
+    def predict_raw(self, trained: Predictor, rows: Iterable[Sequence[str]]) -> list[tuple[RoleExample, Any]]:
+        """First the predicates of each sentence, then the arguments of each predicate."""
+        sentences = [example for row in rows for example in self.from_raw(*row)]
+        trained.prepare(sentences)
+        found = trained.predict(sentences)
+        numbers, pairs = [], []
+        for number, (sentence, prediction) in enumerate(zip(sentences, found, strict=True)):
+            for place in prediction["predicates"]:
+                unknown = SrlExample(sentence.tokens, place, ("O",) * len(sentence.tokens))
+                numbers.append(number)
+                pairs.append(RoleExample(sentence.tokens, unknown))
+        for number, prediction in zip(numbers, trained.predict(pairs), strict=True):
+            found[number]["frames"] += prediction["frames"]
+        return list(zip(sentences, found, strict=True))
+
+    def to_json(self, example: RoleExample, prediction: Any, settings: SrlSettings) -> dict[str, Any]:
+        """Tokens, and predicates with their arguments."""
+        predicates = [
+            {
+                "index": frame["predicate"],
+                "token": example.tokens[frame["predicate"]],
+                "arguments": [
+                    {**span._asdict(), "tokens": example.tokens[span.start : span.end]} for span in _arguments(frame)
+                ],
+            }
+            for frame in prediction["frames"]
+        ]
+        return {"tokens": example.tokens, "predicates": predicates}
+
+    def to_text(self, example: RoleExample, prediction: Any, settings: SrlSettings) -> RichText:
+        """A line for each predicate, which is bold; its arguments are in brackets, with labels, in colour."""
+        if not prediction["frames"]:
+            return RichText(" ".join(example.tokens), "dim")
+        return RichText("\n").join(_show(example.tokens, frame) for frame in prediction["frames"])
+
+
+def _spans(frame: Any) -> list[Span]:
+    return [Span(int(start), int(end), str(label)) for start, end, label in frame["spans"]]
+
+
+def _arguments(frame: Any) -> list[Span]:
+    """The spans that are not the predicate itself."""
+    return [span for span in _spans(frame) if span.type.removeprefix("C-") != VERB]
+
+
+def _show(tokens: Sequence[str], frame: Any) -> RichText:
+    shown = RichText()
+    inside = {place: span for span in _arguments(frame) for place in range(span.start, span.end)}
+    for place, token in enumerate(tokens):
+        span = inside.get(place)
+        style = "bold" if place == frame["predicate"] else ""
+        if place:
+            shown.append(" ")
+        if span is None:
+            shown.append(token, style)
+            continue
+        colour = COLOURS[int(span.type[-1]) % len(COLOURS)] if span.type[-1].isdecimal() else "yellow"
+        begin, end = "[" * (place == span.start), "]" * (place == span.end - 1)
+        shown.append(f"{begin}{token}{end}", f"{style} {colour}".strip())
+        if end:
+            shown.append(span.type, f"dim {colour}")
+    return shown
+
+
+def _read(path: Path, kind: Format) -> Iterator[SrlSentence]:
+    with open_text(path) as lines:
+        first = next((line for line in lines if line.strip()), "")
+    kind = _find_format(path, first) if kind == "auto" else kind
+    if kind != "conll2005":
+        return (read_ewt_propbank if kind == "ewt" else read_conll2012)(path)
+    columns = first.split()
+    has_words = len(columns) > 1 and "*" not in columns[1]
+    return read_conll2005(path, None if has_words else _find_words(path))
+
+
+def _find_format(path: Path, first: str) -> Format:
+    """By the first line that is not blank."""
+    tabbed, columns = first.split("\t"), first.split()
+    if len(tabbed) >= 8 and tabbed[1].isdecimal() and tabbed[2] == "0":
+        return "ewt"
+    if first.startswith("#begin document") or (len(columns) >= 12 and columns[1].isdecimal() and columns[2] == "0"):
+        return "conll2012"
+    if (
+        columns == ["-"]
+        or columns[1:] == ["-"]
+        or any(len(columns) > begin and all("*" in column for column in columns[begin:]) for begin in (1, 2))
+    ):
+        return "conll2005"
+    raise InputError(
+        f"{path} begins with {first.strip()[:60]!r}, which is neither EWT PropBank (gold_conll), CoNLL-2012 (*_conll) "
+        "nor CoNLL-2005 (props): give such files, or name their format with model.format."
+    )
+
+
+def _find_words(props: Path) -> Path:
+    """The file of words that belongs to a file of CoNLL-2005 without any, beside it or in a folder `words`."""
+    name = props.name.replace("props", "words") if "props" in props.name else f"words.{props.name}"
+    beside = props.with_name(name)
+    found = next((path for path in (beside, props.parent.parent / "words" / name) if path.exists()), None)
+    if found is None:
+        raise InputError(f"{props} has no words, and there is no {beside}: put the words there, one a line.")
+    return found

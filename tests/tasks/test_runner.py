@@ -1,0 +1,432 @@
+"""Training a task model from files to a result, on sentences that a tiny model learns in a moment."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.formats import load, save
+from elmokit.formats.parts import fingerprint
+from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.runner import TaskStep, evaluate_task, train_task
+from elmokit.tasks.trained import load_trained
+from elmokit.training.loop import Loop
+from elmokit.training.optim import Optimizer
+from tests.conftest import build_tiny
+from tests.tasks.conftest import files, settings, write_entities
+from tests.tasks.killing import outcome
+
+TASKS = {"ner": Ner()}
+
+
+def train(data: dict[str, Any], output: Path, changes: dict[str, Any] | None = None, **extra: Any) -> dict[str, Any]:
+    return train_task(TASKS["ner"], settings(**changes or {}), files(data, output, **extra), tasks=TASKS)
+
+
+def entries(output: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (output / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@contextmanager
+def no_training() -> Iterator[None]:
+    def update(self: Optimizer, step: int, scale: float = 1.0) -> float:
+        pytest.fail("the run trains")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Optimizer, "update", update)
+        yield
+
+
+# --- Learning --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("elmo", "places"),
+    [
+        ({"place": "none"}, []),
+        ({"place": "input"}, ["input"]),
+        ({"place": "both", "layer_norm": True}, ["input", "output"]),
+        ({"place": "input", "tuned": True}, ["input"]),
+    ],
+)
+def test_a_run_learns(elmo: dict[str, Any], places: list[str], data: dict[str, Any], tmp_path: Path) -> None:
+    changes = {
+        "elmo": elmo,
+        "num_epochs": 14,
+        "loop": {"patience": 4, "checkpoint_every": 50},
+        "optimizer": {"learning_rate": 0.05},
+    }
+    result = train(data, tmp_path / "run", changes)
+    assert result["dev"]["f1"] > 95
+    assert result["test"]["f1"] > 85
+    assert [mix["place"] for mix in result["mixes"]] == places
+    assert all(sum(mix["layer_weights"]) == pytest.approx(1) and mix["gamma"] != 1 for mix in result["mixes"])
+    assert (tmp_path / "run/model/bilm").is_dir() == elmo.get("tuned", False)
+    assert (tmp_path / "layers").exists() == (elmo["place"] != "none" and not elmo.get("tuned"))
+    figures = evaluate_task(load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new"), data["test"])
+    assert figures == result["test"]
+
+
+def test_a_biLM_that_learns_along_changes_and_a_frozen_one_does_not(data: dict[str, Any], tmp_path: Path) -> None:
+    before = load(data["bilm"])
+    result = train(data, tmp_path / "tuned", {"num_epochs": 1, "elmo": {"tuned": True}})
+    after = load(tmp_path / "tuned/model/bilm")
+    assert result["bilm"] == {"name": data["bilm"], "fingerprint": fingerprint(before)}
+    changed = {name for name, value in after.state_dict().items() if not torch.equal(value, before.state_dict()[name])}
+    assert changed == set(before.state_dict())
+    frozen = train(data, tmp_path / "frozen", {"num_epochs": 1})
+    assert fingerprint(load(data["bilm"])) == fingerprint(before)
+    assert result["num_parameters"] - frozen["num_parameters"] == before.num_parameters
+
+
+def test_a_softmax_does_not_learn_along(data: dict[str, Any], tmp_path: Path) -> None:
+    save(build_tiny("softmax"), tmp_path / "with")
+    elmo = {"tuned": True}
+    results = [
+        train({**data, "bilm": name}, tmp_path / f"run{number}", {"num_epochs": 1, "elmo": elmo})
+        for number, name in enumerate((data["bilm"], str(tmp_path / "with")))
+    ]
+    assert results[0]["num_parameters"] == results[1]["num_parameters"]
+
+
+# --- The result ------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_run_leaves(data: dict[str, Any], tmp_path: Path) -> None:
+    heard: list[int] = []
+    embedded: list[tuple[int, int]] = []
+    config = settings(num_epochs=3, seed=5)
+    result = train_task(
+        TASKS["ner"],
+        config,
+        files(data, tmp_path / "deep/run"),
+        tasks=TASKS,
+        report=lambda progress, figures: heard.append(progress.step),
+        embedding=lambda done, total: embedded.append((done, total)),
+    )
+    output = tmp_path / "deep/run"
+    assert json.loads((output / "result.json").read_text()) == result
+    assert json.loads((output / "run.json").read_text()).items() <= result.items()
+    assert sorted(path.name for path in output.iterdir()) == [
+        "log.jsonl",
+        "model",
+        "predictions.jsonl",
+        "result.json",
+        "run.json",
+    ]
+    assert result["task"] == "ner"
+    assert type(config).model_validate(result["config"]) == config
+    assert result["seed"] == 5
+    assert result["examples"] == {"train": 40, "dev": 12, "test": 10}
+    assert (result["steps"], result["epochs"], result["reason"]) == (15, 3, "end of data")
+    assert result["bilm"] == {"name": data["bilm"], "fingerprint": fingerprint(load(data["bilm"]))}
+    for name in ("train", "dev", "test"):
+        sha = hashlib.sha256(Path(data[name][0]).read_bytes()).hexdigest()
+        assert result["data"][name] == [{"name": f"{name}.conll", "sha256": sha}]
+    assert "vectors" not in result["data"]
+    assert result["versions"]["torch"] == torch.__version__
+    assert set(result["dev"]) == set(result["test"]) == {"f1", "precision", "recall"}
+    best = max((entry["heldout_f1"], -entry["step"]) for entry in entries(output) if "heldout_f1" in entry)
+    assert best == (result["dev"]["f1"], -result["best_step"])
+    predictions = [json.loads(line) for line in (output / "predictions.jsonl").read_text().splitlines()]
+    examples = list(TASKS["ner"].read([Path(data["test"][0])], None, training=False))  # type: ignore[arg-type]
+    assert len(predictions) == 10
+    assert TASKS["ner"].score(examples, predictions) == result["test"]
+    assert heard[-1] == 15 and len(heard) == len(entries(output))
+    assert embedded[-1][0] == embedded[-1][1] == len(embedded) > 40
+
+
+def test_without_test_files_there_are_no_predictions(data: dict[str, Any], tmp_path: Path) -> None:
+    result = train({**data, "test": ()}, tmp_path / "run", {"num_epochs": 1})
+    assert "test" not in result and "test" not in result["data"]
+    assert result["examples"]["test"] == 0
+    assert not (tmp_path / "run/predictions.jsonl").exists()
+
+
+def test_the_same_seed_gives_the_same_and_another_does_not(data: dict[str, Any], tmp_path: Path) -> None:
+    changes = {"num_epochs": 2, "model": {"dropout": 0.3}, "elmo": {"dropout": 0.3}}
+    for name, seed in (("one", 3), ("same", 3), ("other", 4)):
+        train(data, tmp_path / name, {**changes, "seed": seed})
+        torch.manual_seed(99)
+    one, same, other = (outcome(tmp_path / name) for name in ("one", "same", "other"))
+    assert one == same
+    assert one["model/model.safetensors"] != other["model/model.safetensors"]
+    assert [entry.get("loss") for entry in one["log.jsonl"]] != [entry.get("loss") for entry in other["log.jsonl"]]
+
+
+def test_word_vectors_are_taken_from_files(data: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "a.vec").write_text("2 3\nParis 1 2 3\nvisited 4 5 6\n")
+    (tmp_path / "b.txt").write_text("Oslo 7 8\n")
+    vectors = [str(tmp_path / name) for name in ("a.vec", "b.txt")]
+    words = {"tuned": False, "min_count": 1000}
+    result = train({**data, "vectors": vectors}, tmp_path / "run", {"num_epochs": 1, "words": words})
+    assert [file["name"] for file in result["data"]["vectors"]] == ["a.vec", "b.txt"]
+    trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=data["layers_folder"])
+    assert trained.table.words == ("Paris", "visited", "Oslo")
+    expected = [[1, 2, 3, 0, 0], [4, 5, 6, 0, 0], [0, 0, 0, 7, 8]]
+    assert trained.model.inputs.word_table[1:].tolist() == expected
+    one = train({**data, "vectors": vectors}, tmp_path / "few", {"num_epochs": 1, "words": {**words, "max_vectors": 1}})
+    assert one["steps"] == 5
+    assert load_trained(tmp_path / "few/model", TASKS).table.words == ("Paris", "Oslo")
+
+
+# --- Stopping --------------------------------------------------------------------------------------------------------
+
+
+def test_patience_ends_a_run_at_its_best(data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    figures, halvings = iter([10.0, 30.0, 20.0, 30.0, 25.0]), []
+    original = Loop.measure
+
+    def measure(self: Loop) -> None:
+        own = self.evaluate
+        self.evaluate = lambda: {"f1": next(figures)}
+        original(self)
+        self.evaluate = own
+        halvings.append(self.optimizer.state_dict()["halvings"])
+
+    monkeypatch.setattr(Loop, "measure", measure)
+    result = train(data, tmp_path / "run", {"num_epochs": 9, "loop": {"patience": 2}, "optimizer": {"halve_after": 1}})
+    assert (result["reason"], result["steps"], result["best_step"], result["epochs"]) == ("patience", 20, 10, 4)
+    assert halvings == [0, 0, 1, 2]
+
+
+def test_the_best_model_is_kept_not_the_last(data: dict[str, Any], tmp_path: Path) -> None:
+    worse = {"num_epochs": 8, "optimizer": {"learning_rate": 0.05}, "loop": {"evaluate_every": 3}}
+    result = train(data, tmp_path / "run", worse)
+    figures = {entry["step"]: entry["heldout_f1"] for entry in entries(tmp_path / "run") if "heldout_f1" in entry}
+    assert result["dev"]["f1"] == max(figures.values()) == figures[result["best_step"]]
+    again = train(data, tmp_path / "again", {**worse, "loop": {"evaluate_every": 3, "max_steps": result["best_step"]}})
+    assert again["dev"] == result["dev"]
+    one, other = (outcome(tmp_path / name)["model/model.safetensors"] for name in ("run", "again"))
+    assert one == other
+
+
+def test_max_steps_and_accumulation(data: dict[str, Any], tmp_path: Path) -> None:
+    result = train(data, tmp_path / "a", {"num_epochs": 4, "loop": {"accumulate": 3}})
+    assert (result["steps"], result["reason"]) == (7, "end of data")
+    result = train(data, tmp_path / "b", {"loop": {"max_steps": 2}})
+    assert (result["steps"], result["reason"], result["epochs"]) == (2, "max_steps", 0)
+
+
+# --- The average of weights ------------------------------------------------------------------------------------------
+
+
+class Counting(torch.nn.Module):
+    """A model whose gradients do not matter."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2))
+        self.fixed = torch.nn.Parameter(torch.ones(2), requires_grad=False)
+
+
+def test_the_average_is_put_in_place_and_taken_away_again() -> None:
+    model = Counting()
+    step = TaskStep(model, average=0.5)  # type: ignore[arg-type]
+    values = [0.0, 10.0, 20.0, 40.0]
+    expected = values[0]
+    for number, value in enumerate(values):
+        model.weight.data.fill_(value)
+        step._follow(number)
+        decay = min(0.5, (1 + number) / (10 + number))  # young averages forget more
+        expected = decay * expected + (1 - decay) * value if number else value
+    model.weight.data.fill_(99.0)
+    with step.averaged():
+        assert model.weight.tolist() == pytest.approx([expected] * 2)
+    assert model.weight.tolist() == [99.0, 99.0]
+    with pytest.raises(ZeroDivisionError), step.averaged():
+        raise ZeroDivisionError
+    assert model.weight.tolist() == [99.0, 99.0]
+    again = TaskStep(model, average=0.5)  # type: ignore[arg-type]
+    again.load_state_dict(step.state_dict())
+    with again.averaged():
+        assert model.weight.tolist() == pytest.approx([expected] * 2)
+    assert model.fixed.tolist() == [1.0, 1.0]
+
+
+def test_without_an_average_nothing_is_copied() -> None:
+    model = Counting()
+    step = TaskStep(model, average=0.0)  # type: ignore[arg-type]
+    step._follow(0)
+    assert step.state_dict() == {"average": {}}
+    with step.averaged():
+        assert model.weight.tolist() == [0.0, 0.0]
+
+
+def test_evaluation_and_the_kept_model_use_the_average(data: dict[str, Any], tmp_path: Path) -> None:
+    """Training itself takes the same steps with and without."""
+    changes = {"num_epochs": 3, "elmo": {"tuned": True}}
+    for name, average in (("plain", 0.0), ("average", 0.9)):
+        train(data, tmp_path / name, {**changes, "average": average})
+    plain, average = (entries(tmp_path / name) for name in ("plain", "average"))
+    assert [e["loss"] for e in plain if "loss" in e] == [e["loss"] for e in average if "loss" in e]
+    assert [e["heldout_f1"] for e in plain if "heldout_f1" in e] != [
+        e["heldout_f1"] for e in average if "heldout_f1" in e
+    ]
+
+
+# --- Going on --------------------------------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_not_trained_again(data: dict[str, Any], tmp_path: Path) -> None:
+    result = train(data, tmp_path / "run", {"num_epochs": 1})
+    before = outcome(tmp_path / "run")
+    (tmp_path / "run/checkpoints").mkdir()  # a kill may come just before they are removed
+    (tmp_path / "run/checkpoints/step-000000005.pt").write_bytes(b"")
+    with no_training():
+        assert train(data, tmp_path / "run", {"num_epochs": 1}, resume=True) == result
+    assert outcome(tmp_path / "run") == before
+    with no_training():
+        assert train(data, tmp_path / "run", {"num_epochs": 1, "loop": {"log_every": 1}}, resume=True) == result
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": 1}, "seed = 0, but now seed = 1"),
+        ({"optimizer": {"learning_rate": 0.5}}, r'optimizer = \{.*"learning_rate": 0.03.*optimizer = .*: 0.5'),
+        ({"loop": {"patience": 3}}, r'loop = .*"patience": 0.*but now loop = .*"patience": 3'),
+    ],
+)
+def test_a_finished_run_of_other_settings_is_not_taken_for_this_one(
+    changes: dict[str, Any], message: str, data: dict[str, Any], tmp_path: Path
+) -> None:
+    train(data, tmp_path / "run", {"num_epochs": 1})
+    with pytest.raises(ConfigError, match=rf"run holds a finished run with {message}.*: give its own settings, or"):
+        train(data, tmp_path / "run", {"num_epochs": 1, **changes}, resume=True)
+
+
+def interrupt(step: int, data: dict[str, Any], output: Path, changes: dict[str, Any]) -> None:
+    """Leave a run that ended before a step."""
+    original = Loop._take_step
+
+    def take_step(self: Loop, batches: list[Any]) -> None:
+        if self.progress.step + 1 == step:
+            raise ZeroDivisionError
+        original(self, batches)
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(ZeroDivisionError):
+        patch.setattr(Loop, "_take_step", take_step)
+        train(data, output, changes, resume=True)
+
+
+def test_a_run_cut_off_several_times_is_the_whole_one(data: dict[str, Any], tmp_path: Path) -> None:
+    changes = {"num_epochs": 3, "average": 0.5, "model": {"dropout": 0.2}}
+    for step in (2, 6, 15):
+        interrupt(step, data, tmp_path / "cut", changes)
+    train(data, tmp_path / "cut", changes, resume=True)
+    train(data, tmp_path / "whole", changes)
+    assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
+
+
+def test_a_folder_that_holds_a_run_is_not_begun_anew(data: dict[str, Any], tmp_path: Path) -> None:
+    train(data, tmp_path / "done", {"num_epochs": 1})
+    interrupt(5, data, tmp_path / "cut", {"num_epochs": 1})
+    for name in ("done", "cut"):
+        files_before = {path: path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file()}
+        with no_training(), pytest.raises(ConfigError, match=rf"{name} holds a run already: .*--resume .*--output\."):
+            train(data, tmp_path / name, {"num_epochs": 1})
+        assert {path: path.read_bytes() for path in (tmp_path / name).rglob("*") if path.is_file()} == files_before
+
+
+@pytest.mark.parametrize(
+    ("changes", "renamed", "message"),
+    [
+        ({"seed": 1}, None, "seed = 0, but now seed = 1"),
+        ({"batch_size": 4}, None, "batch_size = 8, but now batch_size = 4"),
+        ({}, "train", r'train = \["train.conll"\], but now train = \["other.conll"\]'),
+        ({}, "dev", r'dev = \["dev.conll"\], but now dev = \["other.conll"\]'),
+    ],
+)
+def test_an_unfinished_run_of_other_settings_or_files_is_refused(
+    changes: dict[str, Any], renamed: str | None, message: str, data: dict[str, Any], tmp_path: Path
+) -> None:
+    interrupt(5, data, tmp_path / "run", {"num_epochs": 1})
+    if renamed:
+        data[renamed] = [str(Path(data[renamed][0]).rename(tmp_path / "other.conll"))]
+    with no_training(), pytest.raises(ConfigError, match=f"the run to resume was made with {message}"):
+        train(data, tmp_path / "run", {"num_epochs": 1, **changes}, resume=True)
+
+
+def test_the_rhythm_of_a_run_may_change(data: dict[str, Any], tmp_path: Path) -> None:
+    interrupt(5, data, tmp_path / "run", {"num_epochs": 2})
+    changes = {"num_epochs": 2, "loop": {"log_every": 1, "checkpoint_every": 9}}
+    assert train(data, tmp_path / "run", changes, resume=True)["steps"] == 10
+
+
+def test_a_run_with_more_examples_is_refused(data: dict[str, Any], tmp_path: Path) -> None:
+    interrupt(5, data, tmp_path / "run", {"num_epochs": 1})
+    write_entities(Path(data["train"][0]), 41, 0)
+    with pytest.raises(InputError, match="there are 41 training examples, but 40 in the run to resume"):
+        train(data, tmp_path / "run", {"num_epochs": 1, "words": {"min_count": 1}}, resume=True)
+
+
+# --- Files and settings ----------------------------------------------------------------------------------------------
+
+
+def test_a_type_of_entity_that_only_dev_has(data: dict[str, Any], tmp_path: Path) -> None:
+    path = Path(data["dev"][0])
+    path.write_text(path.read_text(encoding="utf-8").replace("B-LOC", "B-CITY"), encoding="utf-8")
+    result = train(data, tmp_path / "run", {"num_epochs": 14, "elmo": {"place": "none"}})
+    assert 30 < result["dev"]["recall"] < 70  # people are found, cities cannot be
+    tags = json.loads((tmp_path / "run/model/task.json").read_text())["labels"]["tags"]
+    assert tags == ["O", "B-LOC", "I-LOC", "L-LOC", "U-LOC", "B-PER", "I-PER", "L-PER", "U-PER"]
+
+
+def test_training_sentences_without_entities(data: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "none.conll").write_text("a X X O\nb X X O\n\nc X X O\n")
+    result = train({**data, "train": [str(tmp_path / "none.conll")]}, tmp_path / "run", {"num_epochs": 1})
+    assert result["dev"]["f1"] == 0
+
+
+@pytest.mark.parametrize("name", ["train", "dev", "test"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Paris B-LOC\n", r"bad\.txt line 1 has 2 columns, expected 4 \(word, POS, chunk, NER tag\)"),
+        ("\nParis\tB-LOC\nOslo\tX\n", r"bad\.txt line 3 has the tag 'X', expected O, B-TYPE or I-TYPE"),
+        ("\n\n", r"there is no example of ner in .*bad\.txt: give files of this task\.$"),
+    ],
+)
+def test_files_of_another_format(text: str, message: str, name: str, data: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "bad.txt").write_text(text)
+    with pytest.raises(InputError, match=message) as raised:
+        train({**data, name: [str(tmp_path / "bad.txt")]}, tmp_path / "run")
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(("name", "called"), [("train", "training"), ("dev", "dev")])
+def test_training_and_dev_files_are_needed(name: str, called: str, data: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"^there are no {called} files for ner: name at least one"):
+        train({**data, name: []}, tmp_path / "run")
+
+
+def test_settings_that_the_task_does_not_know(data: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"^\[model\] has no valid settings for ner: .*hiden_dim"):
+        train(data, tmp_path / "run", {"model": {"hiden_dim": 3}})
+
+
+def test_adadelta_and_word_vectors_that_learn(data: dict[str, Any], tmp_path: Path) -> None:
+    adadelta = {"optimizer": {"kind": "adadelta", "learning_rate": 1.0, "eps": 1e-6}, "num_epochs": 1}
+    with pytest.raises(ConfigError, match=r"words\.tuned = false"):
+        train(data, tmp_path / "run", adadelta)
+    result = train(data, tmp_path / "run", {**adadelta, "words": {"tuned": False}})
+    assert result["steps"] == 5
+
+
+def test_a_bilm_that_is_not_there(data: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises((FormatError, InputError), match=re.escape(str(tmp_path / "nothing"))):
+        train({**data, "bilm": str(tmp_path / "nothing")}, tmp_path / "run")
+
+
+def test_no_bilm_is_a_model_without_elmo(data: dict[str, Any], tmp_path: Path) -> None:
+    result = train({**data, "bilm": None}, tmp_path / "run", {"num_epochs": 1, "elmo": {"place": "both"}})
+    assert result["bilm"] is None and result["mixes"] == []
