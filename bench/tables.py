@@ -178,21 +178,9 @@ def language_models() -> list[str]:
     return lines + source(*results)
 
 
-def finetuning() -> list[str]:
-    lines = ["| fine-tuned on | before | after | known words: before | after |", "|---|---|---|---|---|"]
-    results = read_all("finetune-")
-    for result in results:
-        before, after = result["before"]["reset"], result["after"]["reset"]
-        lines.append(
-            f"| {result['name']} | {before['average']:.1f} | {after['average']:.1f} | {before['average_known']:.1f} | "
-            f"{after['average_known']:.1f} |"
-        )
-    return lines + source(*results)
-
-
 PAGES = {
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
-    "docs/pretraining.md": (original, language_models, finetuning),
+    "docs/pretraining.md": (original, language_models),
 }
 
 

@@ -31,13 +31,16 @@ TASKS = {"ner": Ner()}
 KINDS: dict[str, dict[str, Any]] = {
     "frozen": {
         "num_epochs": 2,
+        "batch_size": 16,
         "average": 0.8,
         "model": {"dropout": 0.3},
         "elmo": {"place": "both", "dropout": 0.2, "regularization": 0.1},
         "optimizer": {"halve_after": 1, "learning_rate": 0.1},
+        "loop": {"checkpoint_every": 2},
     },
     "tuned": {
         "num_epochs": 2,
+        "batch_size": 10,
         "elmo": {"place": "output", "tuned": True, "dropout": 0.2},
         "optimizer": {"schedule": "linear", "warmup_steps": 3},
         "loop": {"accumulate": 2, "evaluate_every": 2, "checkpoint_every": 3},

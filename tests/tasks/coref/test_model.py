@@ -24,9 +24,9 @@ from elmokit.tasks.coref import spans as spans_module
 from elmokit.tasks.coref.document import CorefDocument, Mention
 from elmokit.tasks.coref.files import split_document
 from elmokit.tasks.coref.metric import score_clusters
-from elmokit.tasks.coref.model import Coref, CorefModel, CorefSettings
+from elmokit.tasks.coref.model import Coref, CorefModel, CorefSettings, Links
 from elmokit.tasks.coref.pairs import PairScorer, join_scores, link_loss, make_clusters
-from elmokit.tasks.coref.spans import Spans, SpanScorer, keep_best, list_spans
+from elmokit.tasks.coref.spans import Kept, Spans, SpanScorer, keep_best, list_spans
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, evaluate_task, train_task
@@ -370,6 +370,14 @@ def test_short_documents(sentences: tuple[tuple[str, ...], ...]) -> None:
     assert value(model.loss(texts, gold)) >= 0
     (clusters,) = model.predict(texts, gold)
     assert all(len(cluster) > 1 for cluster in clusters)
+
+
+def test_the_best_antecedent_makes_the_clusters() -> None:
+    spans = Spans(torch.tensor([0, 2, 4, 6]), torch.tensor([1, 3, 6, 7]))
+    no = -math.inf
+    scores = torch.tensor([[0, no, no, no], [0, -1.0, no, no], [0, 1.0, 2.0, no], [0, 1.0, 3.0, 2.0]])
+    links = Links(Kept(spans, torch.zeros(4), torch.zeros(4, 1)), scores)
+    assert build()._decode(links) == [[[0, 1], [4, 6]], [[2, 3], [6, 7]]]
 
 
 def test_singletons_are_predicted_where_they_are_wanted() -> None:
