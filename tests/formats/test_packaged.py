@@ -204,9 +204,9 @@ def test_a_package_without_the_model(place: Path, run: Call) -> None:
     (place.parent / "in.txt").write_text("the play\n")
     for words in (
         ["info", "mini"],
-        ["embed", "in.txt", "out.npz"],
-        ["score", "in.txt"],
-        ["substitutes", "the play", "--position", "0"],
+        ["embed", "in.txt", "out.npz", "--model", "mini"],
+        ["score", "in.txt", "--model", "mini"],
+        ["substitutes", "the play", "--position", "0", "--model", "mini"],
         ["perplexity", "mini", "in.txt"],
     ):
         done = run(*words)
@@ -284,18 +284,18 @@ def test_other_models_have_neither(bilm: BiLM, tmp_path: Path, run: Call) -> Non
 # Commands about text
 
 
-def test_commands_take_it_unless_told_otherwise(stand_in: PackagedModel, place: Path, run: Call) -> None:
+def test_commands_take_it_by_name(stand_in: PackagedModel, place: Path, run: Call) -> None:
     (place.parent / "in.txt").write_text("the play was .\n")
     for words in (
         ["embed", "in.txt", "-"],
         ["score", "in.txt", "--json"],
         ["substitutes", "the play was .", "--position", "1", "--json"],
     ):
-        default = run(*words)
-        assert default.returncode == 0, default.stderr
-        assert default.stdout
+        by_name = run(*words, "--model", "mini")
+        assert by_name.returncode == 0, by_name.stderr
+        assert by_name.stdout
         named = run(*words, "--model", str(stand_in.path)).stdout
-        assert default.stdout.replace('"mini"', json.dumps(str(stand_in.path))) == named
+        assert by_name.stdout.replace('"mini"', json.dumps(str(stand_in.path))) == named
 
 
 # Packaging
