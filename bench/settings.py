@@ -97,7 +97,7 @@ def train(options: argparse.Namespace) -> None:
 
         vocab = options.output / f"vocab-{changes.get('corpus.max_vocab', COMMON)}.txt"
         files = [str(path) for path in find_files([options.corpus])][:3]
-        trial = RunFiles(files, [], options.output / ".trial", vocab=vocab, threads=1)
+        trial = RunFiles(files, [], options.output / f".trial-{folder.name}", vocab=vocab, threads=1)
         shutil.rmtree(trial.output, ignore_errors=True)
         pretrain(read_setting(changes, 40, 10), trial, report=note)
         num_steps = int(options.seconds * 30 / (clock[40] - clock[10]))

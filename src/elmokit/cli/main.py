@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from elmokit._version import __version__
+from elmokit.cli.analyse import analyse
 from elmokit.cli.build_engine import build_engine
 from elmokit.cli.convert import convert
 from elmokit.cli.corpus import corpus
@@ -50,6 +51,7 @@ for command in (info, convert, embed, score, substitutes, pretrain, finetune, pe
     app.command()(command)
 app.add_typer(corpus)
 app.add_typer(task)
+app.add_typer(analyse)
 
 
 def main() -> None:

@@ -1,0 +1,67 @@
+"""What the analyses' commands share: their options, and what becomes of a report."""
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from elmokit.analysis.report import Report
+    from elmokit.embedding.embedder import Embedder
+
+ModelOption = Annotated[str, typer.Option("--model", help="The biLM: a path, a published name or a Hub id.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", help="A folder for the page (HTML), pictures (PNG, SVG) and figures (JSON).")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the figures as JSON on stdout.")]
+ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")]
+InputOption = Annotated[
+    Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
+]
+Progress = Callable[[int, int], None]
+"""Is told how much of how much is done."""
+
+
+def load_embedder(model: str, threads: int | None) -> "Embedder":
+    """The model of an analysis, on so many cores."""
+    import torch
+
+    from elmokit.cores import usable_cores
+    from elmokit.embedding.embedder import Embedder
+
+    torch.set_num_threads(threads or usable_cores())
+    return Embedder.from_pretrained(model, threads=threads)
+
+
+def finish(report: "Report", output: Path | None, as_json: bool) -> None:
+    """Print a report, or its figures, and write its files."""
+    from rich.console import Console
+
+    from elmokit.analysis.page import write_report
+    from elmokit.analysis.report import show
+
+    if as_json:
+        typer.echo(json.dumps(dict(report.figures), ensure_ascii=False))
+    else:
+        show(report, Console(highlight=False))
+    if output is not None:
+        for path in write_report(report, output):
+            typer.echo(f"wrote {path}", err=True)
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress | None]:
+    """A bar on a terminal, None elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Display
+
+    with Display(console=Console(stderr=True), transient=True) as display:
+        number = display.add_task(what, total=None)
+        yield lambda done, total: display.update(number, completed=done, total=total)
