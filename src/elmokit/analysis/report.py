@@ -1,6 +1,6 @@
 """What an analysis has to show: blocks of text, tables, sentences and pictures, for a terminal or a page.
 
-An analysis gives a `Report`. `show` prints it, `elmokit.analysis.page.write_report` makes files of it, and `--json` prints
+An analysis gives a `Report`. `show` prints it, `elmokit.analysis.page.write_report` makes files of it, `--json` prints
 its figures. No block knows where it will be shown.
 """
 
