@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from elmokit.embedding.bulk import EmbedSummary, Report
     from elmokit.embedding.pooling import Layers
 
-DEFAULT_MODEL: str | None = None
-"""The model of commands about text; None as long as the package holds none."""
+DEFAULT_MODEL = "mini"
+"""The model of commands about text: the one inside the package."""
 
 
 def embed(
@@ -22,7 +22,7 @@ def embed(
         str, typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout.")
     ],
     model: Annotated[
-        str | None, typer.Option(help="A path, a published name (original, many-langs/de …) or a Hub id.")
+        str, typer.Option(help="A path, mini (in the package), a published name (original, many-langs/de …), a Hub id.")
     ] = DEFAULT_MODEL,
     layers: Annotated[
         str, typer.Option(help="all, top, average, a layer's number, or a weight a layer: 0.2,0.3,0.5.")
@@ -56,11 +56,11 @@ def embed(
 
     \b
     Examples:
-      elmokit embed sentences.txt vectors.hdf5 --model path/to/model
+      elmokit embed sentences.txt vectors.hdf5
+      elmokit embed sentences.txt vectors.npz --model path/to/model
       elmokit embed corpus.txt.gz top.parquet --model original --input text --layers top --pooling mean
       cat sentences.txt | elmokit embed - - --model original --layers average | head -n 2
     """  # noqa: D301
-    model = require_model(model)
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
     parsed = _parse_layers(layers)
@@ -92,15 +92,6 @@ def embed(
             typer.echo("elmokit: stopped; repeat the command to go on from here", err=True)
         raise
     _print(done, as_json=as_json)
-
-
-def require_model(model: str | None) -> str:
-    """The model that was named, or the default if there is one."""
-    if model is None:
-        raise typer.BadParameter(
-            "name a model: a path, a published name such as original, or a Hub id.", param_hint="--model"
-        )
-    return model
 
 
 def _return_freed_memory() -> None:

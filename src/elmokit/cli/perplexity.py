@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 import typer
 
-from elmokit.cli.embed import DEFAULT_MODEL, require_model
+from elmokit.cli.embed import DEFAULT_MODEL
 
 InputOption = Annotated[
     Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
 ]
-ModelOption = Annotated[str | None, typer.Option(help="A model with a softmax: a path, a published name, a Hub id.")]
+ModelOption = Annotated[str, typer.Option(help="A model with a softmax: a path, mini (in the package), a Hub id …")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -72,10 +72,9 @@ def score(
 
     \b
     Examples:
-      elmokit score sentences.txt --model my-model
+      elmokit score sentences.txt
       cat sentences.txt | elmokit score - --model my-model --json | head -n 1
     """  # noqa: D301
-    model = require_model(model)
     from elmokit.embedding.lines import LineReader, check_readable
     from elmokit.formats import load
     from elmokit.text.vocabulary import BEGIN, END
@@ -120,9 +119,9 @@ def substitutes(
 
     \b
     Examples:
-      elmokit substitutes "The play was naïve ." --position 1 --model my-model
+      elmokit substitutes "The play was naïve ." --position 1
+      elmokit substitutes "The play was naïve." --position 3 --input text --model my-model
     """  # noqa: D301
-    model = require_model(model)
     from elmokit.errors import InputError
     from elmokit.formats import load
     from elmokit.training.corpus import split_line
