@@ -31,7 +31,7 @@ bench: $(VENV)/.test $(VENV)/peers/.done
 $(VENV)/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
-	$(PIP) --editable .
+	$(PIP) --editable '.[analysis]'
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.package

@@ -53,7 +53,7 @@ def main(model: str = "mini") -> None:
         write_picture(FOLDER / "senses.png", found)
         console.print("senses.png: the same as a picture")
     except ImportError:
-        console.print("no picture, for want of matplotlib: pip install 'elmokit[plot]'")
+        console.print("no picture, for want of matplotlib: pip install 'elmokit[analysis]'")
 
 
 if __name__ == "__main__":

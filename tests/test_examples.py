@@ -125,7 +125,7 @@ def test_demo_goes_on_without_matplotlib_and_softmax(
         monkeypatch.setitem(sys.modules, name, None)
     run_demo("tiny")
     shown = capsys.readouterr().out
-    assert "elmokit[plot]" in shown
+    assert "elmokit[analysis]" in shown
     assert "no softmax" in shown
     assert [path.name for path in (tmp_path / "demo-out").iterdir()] == ["senses.html"]
 
