@@ -215,7 +215,7 @@ def settings() -> list[str]:
 
 PAGES = {
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
-    "docs/pretraining.md": (original, settings, language_models),
+    "docs/pretraining.md": (original, settings, finetuning, language_models),
 }
 
 
