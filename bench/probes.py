@@ -13,9 +13,7 @@ MiniLM on dev.
 """
 
 import argparse
-import hashlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -39,15 +37,14 @@ from elmokit.analysis.pos import read_pos
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
 from elmokit.model.bilm import BiLM
-from elmokit.text.files import open_text
+from elmokit.text.files import file_sha256, open_text
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import interleave, provenance  # noqa: E402
-from bench.minilm import MiniLM  # noqa: E402
+from bench.machine import interleave, provenance
+from bench.minilm import MiniLM
+from bench.places import DATA, ROOT
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
 FOLDERS = {"pos": "pos/ud_ewt", "ner": "ner/conll2003"}
 GLOVE = "vectors/glove100-top20k.txt.xz"
 QUICK_TRAIN, QUICK_CHOOSE = 6000, 1000
@@ -165,7 +162,7 @@ def only_layer_0(result: dict) -> dict[str, object]:
 
 
 def data_hashes(folder: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    return {path.name: file_sha256(path) for path in sorted(folder.iterdir())}
 
 
 def measure(options: argparse.Namespace) -> dict[str, object]:

@@ -3,7 +3,7 @@
 Notation: B sentences, T tokens, E width of the inputs, H of one direction, D of ELMo at the output, Y classes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.accuracy import ClassTask
+from elmokit.tasks.base import Labels, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout, Maxout, attend, pool_all
@@ -84,11 +85,10 @@ class SentimentModel(TaskModel):
         return classes
 
 
-class Sentiment(Task[SentimentExample]):
+class Sentiment(ClassTask[SentimentExample]):
     """How positive a sentence is."""
 
     name: ClassVar[str] = "sentiment"
-    metric: ClassVar[str] = "accuracy"
     settings: ClassVar[type[Config]] = SentimentSettings
 
     def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
@@ -105,10 +105,6 @@ class Sentiment(Task[SentimentExample]):
         """The sentence."""
         return ((example.tokens,),)
 
-    def find_labels(self, examples: Sequence[SentimentExample]) -> Labels:
-        """Nothing: the settings name the classes."""
-        return {}
-
     def build(self, settings: SentimentSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """See `Task`."""
         return SentimentModel(settings, inputs)
@@ -116,14 +112,6 @@ class Sentiment(Task[SentimentExample]):
     def collate(self, examples: Sequence[SentimentExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
         """Gold classes (B,)."""
         return torch.tensor([example.label for example in examples])
-
-    def counts(self, example: SentimentExample, prediction: Any) -> Sequence[float]:
-        """Whether it is right."""
-        return float(example.label == prediction), 1.0
-
-    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """Accuracy."""
-        return {"accuracy": 100 * sums[0] / sums[1]}
 
     def from_raw(self, *fields: str) -> list[SentimentExample]:
         """A text as one sequence, as the sentences of SST are."""
