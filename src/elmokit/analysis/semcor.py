@@ -13,26 +13,22 @@ What is done with the tags:
 - Markers such as (a) and (p), behind 621 head words of satellite adjectives, are no part of a key and removed.
 """
 
-import lzma
 import re
-import tarfile
-import zlib
 from collections.abc import Collection, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
 from elmokit.analysis.senses import SenseSentence, Target, word_of
-from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.errors import ConfigError, FormatError
+from elmokit.text.archive import read_tar
 
 PARTS = ("brown1", "brown2", "brownv")
-MAX_FILE_BYTES = 2**25
-"""More than any text of SemCor has; a file beyond it is refused instead of read."""
-_MEMBER = re.compile(r"(?:.*/)?(brown[12v])/tagfiles/([^/]+)")
+_REMEDY = "give SemCor 3.0's .tar.xz or .tar.gz"
+_MEMBER = re.compile(r"(?:.*/)?(brown[12v])/tagfiles/[^/]+")
 _FORM = r"<(wf|punc)((?: [a-z]+=[^\s>]*)*)>(.+)</\1>"
 _FRAME = r"<(/?s)(?: [^<>]*)?>|</?(?:p|context|contextfile)(?: [^<>]*)?>"
 _LINE = re.compile(f"{_FORM}|{_FRAME}")
 _MARKER = re.compile(r"\((?:a|p|ip)\)")
-_DAMAGED = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
 
 
 class Form(NamedTuple):
@@ -75,32 +71,20 @@ def read_forms(path: Path, parts: Collection[str] = PARTS) -> Iterator[tuple[str
     if unknown := sorted(set(parts) - set(PARTS)):
         raise ConfigError(f"SemCor has no part {unknown[0]!r}: choose from {', '.join(PARTS)}.")
     missing = set(parts)
-    try:
-        with tarfile.open(path, "r|*") as archive:
-            for member in archive:
-                match = _MEMBER.fullmatch(member.name)
-                if match is None or match[1] not in parts or not member.isfile():
-                    continue
-                missing.discard(match[1])
-                source = f"{match[1]}/{match[2]}"
-                for forms in _read_text(_content(path, archive, member), f"{path}: {source}"):
-                    yield source, forms
-    except _DAMAGED as error:
-        raise FormatError(f"{path} is damaged or no archive ({error}): give SemCor 3.0's .tar.xz or .tar.gz.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    for name, content in read_tar(path, lambda name: _part(name) in parts, remedy=_REMEDY):
+        part = _part(name)
+        missing.discard(part)
+        source = f"{part}/{PurePosixPath(name).name}"
+        for forms in _read_text(content, f"{path}: {source}"):
+            yield source, forms
     if missing:
-        raise FormatError(f"{path} has no texts of {', '.join(sorted(missing))}: give SemCor 3.0's archive.")
+        raise FormatError(f"{path} has no texts of {', '.join(sorted(missing))}: {_REMEDY}.")
 
 
-def _content(path: Path, archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
-    file = archive.extractfile(member)
-    if file is None or member.size > MAX_FILE_BYTES:
-        raise FormatError(f"{path}: {member.name} has {member.size:,} bytes: no text of SemCor is that large.")
-    try:
-        return file.read().decode("utf-8")
-    except UnicodeDecodeError:
-        raise FormatError(f"{path}: {member.name} is not UTF-8 text: give SemCor 3.0's archive.") from None
+def _part(name: str) -> str:
+    """Which part of SemCor a file of the archive belongs to; "" if it is none of its texts."""
+    match = _MEMBER.fullmatch(name)
+    return match[1] if match else ""
 
 
 def _read_text(content: str, where: str) -> Iterator[list[Form]]:

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.threads import use_threads
+
 if TYPE_CHECKING:
     from elmokit.analysis.report import Report
     from elmokit.embedding.embedder import Embedder
@@ -28,12 +30,9 @@ Progress = Callable[[int, int], None]
 
 def load_embedder(model: str, threads: int | None) -> "Embedder":
     """The model of an analysis, on so many cores."""
-    import torch
-
-    from elmokit.cores import usable_cores
     from elmokit.embedding.embedder import Embedder
 
-    torch.set_num_threads(threads or usable_cores())
+    use_threads(threads)
     return Embedder.from_pretrained(model, threads=threads)
 
 
