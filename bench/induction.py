@@ -13,6 +13,9 @@ number of groups, "gold" is told it. "context" is k-means on the main directions
 the word's own, "linkage" agglomerative (average, cosine), "substitutes" the words that both directions expect there
 (Amrami and Goldberg, 2018, without their patterns), for models that have a softmax. As a control, words that have one
 sense in SemCor: how many groups are found there.
+
+Shifts are made up of the same occurrences: of a word's two most frequent senses, one corpus has 16 and 4, the other 4
+and 16, against 10 and 10 in both; AUC is the chance that a measure is higher for the former.
 """
 
 import argparse
@@ -36,8 +39,9 @@ from elmokit.analysis.induction_scores import GroupScore, score_groups
 from elmokit.analysis.occurrences import Occurrence, Sample, rank_sentence, read_contexts
 from elmokit.analysis.semcor import read_semcor
 from elmokit.analysis.senses import SenseSentence, Word
+from elmokit.analysis.shift import compare
 from elmokit.analysis.target_vectors import layer_mixes
-from elmokit.analysis.word_in_context import choose_words
+from elmokit.analysis.word_in_context import auc, choose_words
 from elmokit.embedding.embedder import Embedder
 from elmokit.model.bilm import BiLM
 from elmokit.tasks.layer_store import LayerStore
@@ -251,8 +255,29 @@ def measure(cases: Sequence[Case], control: Sequence[Case], bilm: BiLM) -> dict[
             "mean_groups": round(sum(found) / len(found), 2),
             "share_of_one_group": round(found.count(1) / len(found), 3),
         },
+        "shift_auc": shift_aucs(cases, bilm.config.num_layers),
         "words": words,
     }
+
+
+def shift_aucs(cases: Sequence[Case], num_layers: int) -> dict[str, object]:
+    """Of every measure, how well it tells words that shifted from such as did not."""
+    top = layer_mixes(num_layers)[str(num_layers - 1)]
+    found: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
+    for number, case in enumerate(cases):
+        common = [sense for sense, count in Counter(case.senses).most_common(2) if count >= 20]
+        if len(common) < 2:
+            continue
+        contexts, draw = mixed(case.contexts, top), np.random.default_rng(number)  # (K, D)
+        rows = [draw.permutation(np.flatnonzero(np.array(case.senses) == sense))[:20] for sense in common]
+        for moved, cut in ((True, 16), (False, 10)):
+            first = np.concatenate([rows[0][:cut], rows[1][: 20 - cut]])
+            second = np.concatenate([rows[0][cut:], rows[1][20 - cut :]])
+            result = compare(contexts[first], contexts[second], 1, num_shuffles=1)
+            found[moved].append((result.shift, result.apd.value, result.prt.value))
+    columns = zip(zip(*found[True], strict=True), zip(*found[False], strict=True), strict=True)
+    aucs = [round(auc(np.array(yes), np.array(no)), 3) for yes, no in columns]
+    return {"words": len(found[True]), **dict(zip(("shift", "apd", "prt"), aucs, strict=True))}
 
 
 def show(name: str, row: dict[str, dict[str, float]]) -> None:
@@ -285,7 +310,7 @@ def main() -> None:
     found = measure(cases, control, embedder.bilm)
     show("random, gold", found["rows"]["random, gold"])  # type: ignore[index]
     one = found["one_sense"]
-    print(f"{len(cases)} words; chosen: {found['chosen']}; words of one sense: {one}")
+    print(f"{len(cases)} words; chosen: {found['chosen']}; words of one sense: {one}; shifts: {found['shift_auc']}")
     result |= {"seconds": round(time.perf_counter() - start), **found}
     if options.json:
         options.json.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -230,8 +230,8 @@ def characteristic_words(
 ) -> list[list[tuple[str, float]]]:
     """The words that most set each group's contexts apart from those of the other groups, with their z-scores.
 
-    The scores are log-odds with what all contexts have as a prior (Monroe et al., 2008), so that a word needs to be
-    seen often enough to stand out. A word counts once an occurrence.
+    The scores are of log-odds that an occurrence of the group has the word in its context, against one of another
+    group, with all contexts as a prior (after Monroe et al., 2008), so that a word needs to be seen often to stand out.
     """
     columns: dict[str, int] = {}
     cells = [
@@ -239,20 +239,18 @@ def characteristic_words(
         for words, group in zip(contexts, groups.tolist(), strict=True)
         for word in sorted(set(words))
     ]
-    counts = np.zeros((int(groups.max()) + 1, len(columns)))  # (G, words)
-    np.add.at(counts, tuple(np.array(cells, dtype=np.int64).reshape(-1, 2).T), 1)
-    names = list(columns)
-    prior = _PRIOR * counts.sum(0)  # (words,)
+    sizes = np.bincount(groups)  # (G,)
+    having = np.zeros((len(sizes), len(columns)))  # (G, words)
+    np.add.at(having, tuple(np.array(cells, dtype=np.int64).reshape(-1, 2).T), 1)
+    prior, names = _PRIOR * having.sum(0), list(columns)  # (words,)
     found = []
-    for own in counts:
-        others = counts.sum(0) - own  # (words,)
-        odds = [
-            np.log(part + prior) - np.log(part.sum() + prior.sum() - part - prior)
-            if len(names) > 1
-            else np.zeros(len(names))
-            for part in (own, others)
-        ]
-        scores = (odds[0] - odds[1]) / np.sqrt(1 / (own + prior) + 1 / (others + prior))
+    for own, size in zip(having, sizes, strict=True):
+        odds, variance = np.zeros(len(names)), np.zeros(len(names))  # (words,), (words,)
+        for sign, count, total in ((1, own, size), (-1, having.sum(0) - own, len(groups) - size)):
+            present, missing = count + prior + 0.5, total - count + _PRIOR * len(groups) - prior + 0.5
+            odds += sign * np.log(present / missing)
+            variance += 1 / present + 1 / missing
+        scores = np.where(own > 1, odds / np.sqrt(variance), 0)
         best = sorted(range(len(names)), key=lambda column: (-scores[column], names[column]))[:number]
         found.append([(names[column], float(scores[column])) for column in best if scores[column] >= _LEAST_SCORE])
     return found

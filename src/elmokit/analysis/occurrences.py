@@ -31,11 +31,12 @@ Progress = Callable[[int, int], None]
 
 
 class Occurrence(NamedTuple):
-    """A token in its sentence, and the file and line that it is from."""
+    """A token in its sentence, the file and line that it is from, and the line's number in the whole corpus."""
 
     tokens: tuple[str, ...]
     place: int
     source: str = ""
+    line: int = 0
 
     @property
     def form(self) -> str:
@@ -62,17 +63,18 @@ class Corpus:
         more = len(self.paths) - 1
         return self.paths[0].name + (f" and {more} more" if more else "")
 
-    def read(self, wanted: Callable[[str], bool] = str.strip) -> Iterator[tuple[str, list[str]]]:  # type: ignore[assignment]
-        """The sentences of the lines that are wanted, each with its file and line."""
-        seen = False
+    def read(self, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, int, list[str]]]:
+        """The sentences of all lines or of those wanted: file and line, number of the line in the corpus, tokens."""
+        total, is_empty = 0, True
         for path in self.paths:
             with open_text(path) as lines:
                 for number, line in enumerate(lines, 1):
-                    seen = seen or bool(line.strip())
-                    if wanted(line):
+                    total += 1
+                    is_empty = is_empty and not line.strip()
+                    if wanted is None or wanted(line):
                         for tokens in split_line(line, self.input):
-                            yield f"{path.name}:{number}", tokens
-        if not seen:
+                            yield f"{path.name}:{number}", total, tokens
+        if is_empty:
             raise InputError(f"the corpus {self.name} has no text: give files with sentences.")
 
 
@@ -142,31 +144,31 @@ def collect(
             return any(form in line for form in folded)
 
     sample = Sample(max_occurrences)
-    for source, tokens in corpus.read(wanted):
+    for source, line, tokens in corpus.read(wanted):
         places = [place for place, token in enumerate(tokens) if (token if match_case else token.lower()) in own]
         if places:
             rank, sentence = rank_sentence(tokens, seed), tuple(tokens)
             for place in places:
-                sample.offer(rank, Occurrence(sentence, place, source))
+                sample.offer(rank, Occurrence(sentence, place, source, line))
     return sample
 
 
 def collect_words(corpus: Corpus, words: Collection[str], *, max_occurrences: int, seed: int = 0) -> dict[str, Sample]:
     """The occurrences of many words, given in lower case and counted in any case; one reading for all."""
     samples = {word: Sample(max_occurrences) for word in words}
-    for source, tokens in corpus.read():
+    for source, line, tokens in corpus.read():
         found = [(place, samples[word]) for place, token in enumerate(tokens) if (word := token.lower()) in samples]
         if found:
             rank, sentence = rank_sentence(tokens, seed), tuple(tokens)
             for place, sample in found:
-                sample.offer(rank, Occurrence(sentence, place, source))
+                sample.offer(rank, Occurrence(sentence, place, source, line))
     return samples
 
 
 def count_types(corpus: Corpus) -> Counter[str]:
     """How often every token occurs, in lower case."""
     counts: Counter[str] = Counter()
-    for _, tokens in corpus.read():
+    for _, _, tokens in corpus.read():
         counts.update(map(str.lower, tokens))
     return counts
 
@@ -201,7 +203,7 @@ def read_contexts(
     half = store.width // 2
     begin, end = _boundaries(store)  # (L, P), (L, P)
     contexts = np.empty((len(occurrences), store.num_layers, store.width), dtype=np.float32)  # (K, L, D)
-    for row, (sentence, place, _) in enumerate(occurrences):
+    for row, (sentence, place, _, _) in enumerate(occurrences):
         layers = store.read(sentence)  # (L, T, D)
         contexts[row, :, :half] = layers[:, place - 1, :half] if place else begin
         contexts[row, :, half:] = layers[:, place + 1, half:] if place + 1 < len(sentence) else end

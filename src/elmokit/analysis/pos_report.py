@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPER = {"layer 1": 97.3, "layer 2": 96.8}
-"""The paper's biLM on the Wall Street Journal part of the Penn Treebank."""
+"""The paper's biLM on the Wall Street Journal part of the Penn Treebank, whose tags are XPOS's."""
 _NAMES: dict[TagSet, str] = {"xpos": "XPOS", "upos": "UPOS"}
 
 
@@ -35,19 +35,25 @@ def pos_report(
         row: list[Cell] = [name]
         for result in results.values():
             found = result.candidates[name]
-            row += [100 * found.test_mean, 100 * found.test_deviation, 100 * found.dev_mean]
+            spread = 100 * found.test_deviation if len(result.seeds) > 1 else None
+            row += [100 * found.test_mean, spread, 100 * found.dev_mean]
         rows.append(tuple(row))
-    for name, accuracy in PAPER.items():
-        empty = [None, None, None] * (len(results) - 1)
-        rows.append((f"the paper's {name}, WSJ", accuracy, None, None, *empty))
+    if "xpos" in results:
+        for name, accuracy in PAPER.items():
+            cells = (cell for tags in results for cell in (accuracy if tags == "xpos" else None, None, None))
+            rows.append((f"the paper's {name}, WSJ", *cells))
     sizes = ", ".join(f"{name} {number:,}" for name, number in num_tokens.items())
     chosen = "; ".join(f"{_NAMES[tags]}: {result.chosen}" for tags, result in results.items())
+    over = f"mean and standard deviation over {len(first.seeds)} seeds" if len(first.seeds) > 1 else "one seed"
     blocks = (
         f"{model} on {data} (tokens: {sizes}). One softmax a token on frozen, standardised vectors; its L2 strength is "
-        f"chosen on dev; mean and standard deviation over {len(first.seeds)} "
-        f"seed{'s' if len(first.seeds) > 1 else ''}. Best single vectors on dev: {chosen}.",
+        f"chosen on dev; {over}. Best single vectors on dev: {chosen}.",
         Table("Accuracy of tags in percent", tuple(header), tuple(rows), decimals=2),
-        Chart("pos", "Accuracy on the test set by layer, with the deviation over seeds.", lambda f: _draw(f, results)),
+        Chart(
+            "pos",
+            "Accuracy on the test set by layer, with the deviation over seeds. The axis does not begin at 0.",
+            lambda figure: _draw(figure, results),
+        ),
         "The paper's rows are of another treebank and its own, larger model (Table 6): compare how the layers differ, "
         "not the numbers themselves.",
     )
@@ -57,7 +63,7 @@ def pos_report(
         "tokens": dict(num_tokens),
         "seeds": list(first.seeds),
         "tags": {tags: _plain(result) for tags, result in results.items()},
-        "paper": {name: accuracy for name, accuracy in PAPER.items()},
+        "paper": dict(PAPER),
     }
     return Report("Part of speech by layer", blocks, figures)
 
@@ -78,15 +84,15 @@ def _draw(figure: "Figure", results: Mapping[TagSet, ProbeResult]) -> None:
     axes = figure.subplots()
     names = list(next(iter(results.values())).candidates)
     width = 0.8 / len(results)
-    lowest = 100.0
+    lowest, highest = 100.0, 0.0
     for number, (tags, result) in enumerate(results.items()):
         means = [100 * found.test_mean for found in result.candidates.values()]
         spread = [100 * found.test_deviation for found in result.candidates.values()]
         places = [place - 0.4 + width * (number + 0.5) for place in range(len(names))]
         bars = axes.bar(places, means, width * 0.95, yerr=spread, capsize=3, label=_NAMES[tags])
         axes.bar_label(bars, fmt="%.1f", padding=2)
-        lowest = min(lowest, *means)
-    axes.set(ylabel="accuracy, percent", xticks=range(len(names)), ylim=(max(0.0, lowest - 5), 100))
+        lowest, highest = min(lowest, *means), max(highest, *means)
+    axes.set(ylabel="accuracy, percent", xticks=range(len(names)), ylim=(max(0.0, lowest - 5), min(highest + 3, 101)))
     axes.set_xticklabels(names)
     if len(results) > 1:
-        axes.legend(frameon=False, loc="lower right")
+        figure.legend(frameon=False, loc="outside upper right", ncols=len(results))

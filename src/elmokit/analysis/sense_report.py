@@ -1,5 +1,6 @@
 """What is shown of a word's groups of meaning, of its shift between two corpora, and of the words that shift most."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -38,7 +39,7 @@ class Subject:
 
 def senses_report(subject: Subject, grouping: Grouping) -> Report:
     """A word's groups: their words, typical and borderline sentences, and a map."""
-    names, words = name_groups(subject.occurrences, grouping)
+    names, words = name_groups(subject, grouping)
     blocks = (_sampled(subject), _explain_number(grouping), *_group_blocks(subject, grouping, names, words))
     figures = _common_figures(subject, grouping, words)
     return Report(f"How “{subject.word}” is used in {subject.corpora[0]}", blocks, figures)
@@ -47,7 +48,7 @@ def senses_report(subject: Subject, grouping: Grouping) -> Report:
 def shift_report(subject: Subject, found: Comparison) -> Report:
     """A word's shift from the first corpus to the second, and the sentences behind it."""
     grouping, shares = found.grouping, found.shares  # shares (2, G)
-    names, words = name_groups(subject.occurrences, grouping)
+    names, words = name_groups(subject, grouping)
     measures = Table(
         "Distances between the corpora; chance is how often shuffled occurrences are as far apart",
         ("measure", "distance", "chance"),
@@ -101,16 +102,19 @@ def ranking_report(
     """The first so many of ranked words."""
     first = ranked[:number]
     rows: tuple[tuple[Cell, ...], ...] = tuple(
-        (one.word, *one.counts, one.apd, one.shift, one.floor, one.chance) for one in first
+        (one.word, *one.counts, one.shift, one.noise, *one.halves, one.chance) for one in first
     )
-    header = ("word", f"in {corpora[0]}", f"in {corpora[1]}", "APD", "shift", "floor", "chance")
-    table = Table(f"The {len(first)} words of {len(ranked)} whose use differs most", header, rows, decimals=3)
+    header = ("word", "in 1", "in 2", "shift", "shuffled", "inside 1", "inside 2", "chance")
+    caption = (
+        f"The {len(first)} words of {len(ranked)} whose use differs most between 1, {corpora[0]}, and 2, {corpora[1]}"
+    )
+    table = Table(caption, header, rows, decimals=3)
     middle = sorted(one.shift for one in ranked)[len(ranked) // 2]
     note = (
         "The shift is the mean distance of two occurrences in different corpora less that of two in the same. Words "
-        "are ranked by what it is beyond the floor, which occurrences that are shuffled between the corpora exceed "
-        f"once in 20 times. The middle one of all words has a shift of {middle:.3f}: as much is owed to the corpora, "
-        "not to the word."
+        "are ranked by what it is beyond the highest of the next three columns: the shift that occurrences have once "
+        "in 20 times if they are shuffled between the corpora, and that between the halves of each corpus. The middle "
+        f"one of all words has a shift of {middle:.3f}: as much is owed to the corpora, not to the word."
     )
     blocks: list[Block] = [note, table]
     for side, name in enumerate(corpora):
@@ -127,7 +131,8 @@ def ranking_report(
                 "counts": list(one.counts),
                 "apd": one.apd,
                 "shift": one.shift,
-                "floor": one.floor,
+                "noise": one.noise,
+                "halves": list(one.halves),
                 "chance": one.chance,
                 "examples": [" ".join(example.tokens) for example in one.examples],
             }
@@ -137,21 +142,20 @@ def ranking_report(
     return Report(f"Words whose use differs between {' and '.join(corpora)}", tuple(blocks), figures)
 
 
-def name_groups(
-    occurrences: Sequence[Occurrence], grouping: Grouping
-) -> tuple[list[str], list[list[tuple[str, float]]]]:
-    """What to call each group, and the words that set it apart."""
+def name_groups(subject: Subject, grouping: Grouping) -> tuple[list[str], list[list[tuple[str, float]]]]:
+    """What to call each group, and the words that set it apart; in a name, only words that not every sentence has."""
+    forms = {form.lower() for form in subject.forms}
     contexts = [
-        {token.lower() for place, token in enumerate(o.tokens) if place != o.place and any(map(str.isalpha, token))}
-        for o in occurrences
+        {token.lower() for token in o.tokens if any(map(str.isalpha, token))} - forms for o in subject.occurrences
     ]
     words = characteristic_words(contexts, grouping.groups, _WORDS)
     if grouping.num_groups == 1:
         return ["1"], [[]]
-    names = [
-        f"{number}: {', '.join(word for word, _ in own[:_NAMING_WORDS])}" if own else str(number)
-        for number, own in enumerate(words, 1)
-    ]
+    counts = Counter(word for context in contexts for word in context)
+    names = []
+    for number, own in enumerate(words, 1):
+        telling = [word for word, _ in own if counts[word] <= len(contexts) / 4][:_NAMING_WORDS]
+        names.append(f"{number}: {', '.join(telling)}" if telling else str(number))
     return names, words
 
 

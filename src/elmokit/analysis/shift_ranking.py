@@ -2,8 +2,10 @@
 
 Every word that is frequent enough in both is measured by its shift (see `shift`): the distance between the corpora less
 that within them. That is 0 on average for a word that is used alike, rare or frequent; but it varies more for a rare
-one. So words are ranked by what their shift is beyond the floor that shuffled corpora of as many occurrences rarely
-reach. At most so many occurrences of a word are looked at, and the samples of words share sentences.
+one, and for one that a few texts use over and over. So words are ranked by what their shift is beyond a floor, the
+highest of three: what shuffled corpora of as many occurrences rarely reach, and the shift between the first and the
+second half of each corpus. At most so many occurrences of a word are looked at, and the samples of words share
+sentences.
 
 Notation: K occurrences, D width of a vector, R shuffles.
 """
@@ -31,7 +33,7 @@ from elmokit.tasks.layer_store import LayerStore
 
 COMMON_TYPES = 150
 """So many of the most frequent types are taken for words without content, and not ranked."""
-_FLOOR_SHARE = 0.95
+_NOISE_SHARE = 0.95
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,18 @@ class RankedWord:
     apd: float
     shift: float
     """What APD is beyond the mean distance within the corpora."""
-    floor: float
+    noise: float
     """The shift that shuffled corpora exceed once in 20 times; higher for words of few occurrences."""
+    halves: tuple[float, float]
+    """The shift between the halves of each corpus: what its texts alone make of it."""
     chance: float
     examples: tuple[Occurrence, Occurrence]
     """Of each corpus the occurrence that is farthest from those of the other."""
+
+    @property
+    def floor(self) -> float:
+        """What has to be exceeded to mean anything."""
+        return max(self.noise, *self.halves)
 
     @property
     def score(self) -> float:
@@ -127,24 +136,41 @@ def _rank(
 ) -> RankedWord:
     units = unit_contexts(np.concatenate(contexts))  # (K, D)
     is_second = np.arange(len(units)) >= len(contexts[0])  # (K,)
-    sizes = np.array([len(rows) for rows in contexts])
+    sizes = (len(contexts[0]), len(contexts[1]))
 
     def shift(first: Floats, second: Floats) -> Floats:
         """APD less the distance within, (R,), from the means of unit vectors."""
-        inside = [((mean**2).sum(1) * size - 1) / (size - 1) for mean, size in zip((first, second), sizes, strict=True)]
-        return np.asarray((inside[0] + inside[1]) / 2 - (first * second).sum(1))
+        return mean_distance(first, second) - (1 - _alike(first, sizes[0]) + 1 - _alike(second, sizes[1])) / 2
 
     (apd, own), (_, shuffled) = shuffle_corpora(
         [(units, mean_distance), (units, shift)], is_second, options.num_shuffles, options.seed
     )
     lonely = find_loneliness(units, is_second)
+    parts = (units[~is_second], units[is_second])
     examples = [side[int(lonely[is_second == number].argmax())] for number, side in enumerate(sides)]
     return RankedWord(
         word,
         counts,
         apd,
         own,
-        float(np.quantile(shuffled, _FLOOR_SHARE)),
+        float(np.quantile(shuffled, _NOISE_SHARE)),
+        (_between_halves(parts[0], sides[0]), _between_halves(parts[1], sides[1])),
         chance_of(own, shuffled),
         (examples[0], examples[1]),
     )
+
+
+def _alike(means: Floats, size: int) -> Floats:
+    """The mean cosine of two different ones of so many unit vectors, from their mean (R, D)."""
+    return np.asarray(((means**2).sum(1) * size - 1) / (size - 1))
+
+
+def _between_halves(units: Floats, occurrences: Sequence[Occurrence]) -> float:
+    """The shift from a corpus's first half of occurrences (K, D) to its second; 0 if there are too few to tell."""
+    order = np.argsort([occurrence.line for occurrence in occurrences], kind="stable")
+    first, second = units[order[: len(order) // 2]], units[order[len(order) // 2 :]]
+    if len(first) < 2:
+        return 0.0
+    means = first.mean(0, keepdims=True), second.mean(0, keepdims=True)  # (1, D)
+    within = (1 - _alike(means[0], len(first)) + 1 - _alike(means[1], len(second))) / 2
+    return float((mean_distance(*means) - within)[0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from elmokit.analysis.report import Cell, Chart, Report, Table
@@ -44,7 +45,7 @@ def wsd_report(paper: WsdResult, votes: VotesResult, *, model: str, parts: str) 
     weights = ", ".join(f"{view} {weight:.1f}" for view, weight in zip(VIEWS, learned.weights, strict=True))
     blocks = (
         f"{model}; senses from {paper.num_occurrences:,} occurrences of {paper.num_senses:,} senses in SemCor "
-        f"({parts}); {total[names[-1] if len(names) == 1 else ALL]:,} instances, of which "
+        f"({parts}); {total.get(ALL, total[names[0]]):,} instances, of which "
         f"{sum(paper.backed_off.values()):,} are of words that SemCor does not have and take WordNet's first sense. "
         "SE2 and SE3 are Senseval-2 and -3, SE07 to SE15 the SemEval tasks of 2007, 2013 and 2015.",
         Table("The nearest sense vector, as in the paper: F1 in percent", header, tuple(rows)),
@@ -55,7 +56,8 @@ def wsd_report(paper: WsdResult, votes: VotesResult, *, model: str, parts: str) 
         "neighbours and the rest of the sentence.",
         Chart(
             "wsd",
-            "F1 by layer and by votes on all sets together; the dashed line is WordNet's first sense.",
+            "F1 by layer and by votes on all sets together; the dashed line is WordNet's first sense. The axis does "
+            "not begin at 0.",
             lambda figure: _draw(figure, paper, votes),
         ),
     )
@@ -97,7 +99,7 @@ def _draw(figure: "Figure", paper: WsdResult, votes: VotesResult) -> None:
     name = ALL if ALL in paper.scores else next(iter(paper.scores))
     ways = {_label(way): score.f1 for way, score in paper.scores[name].items() if way != FIRST_SENSE}
     ways |= {way: votes.scores[name][way].f1 for way in _VOTES}
-    labels = [label.replace(", ", ",\n").replace(" and ", "\nand ") for label in ways]
+    labels = [fill(label, 12) for label in ways]
     axes = figure.subplots()
     colours = ["C0"] * (len(ways) - len(_VOTES)) + ["C1"] * len(_VOTES)
     bars = axes.bar(range(len(ways)), list(ways.values()), color=colours)

@@ -64,9 +64,11 @@ def senses(
     """  # noqa: D301
     if (word is None) == (rank is None):
         raise typer.BadParameter("give a word, or --rank, and not both.", param_hint="WORD")
-    if rank is not None and (against is None or forms is not None):
+    if rank is not None and against is None:
+        raise typer.BadParameter("it compares all words of two corpora: add --against.", param_hint="--rank")
+    if rank is not None and (forms is not None or match_case or groups != "auto"):
         raise typer.BadParameter(
-            "it compares all words of two corpora: add --against, and no --forms.", param_hint="--rank"
+            "--forms, --match-case and --groups are for a WORD: leave them out.", param_hint="--rank"
         )
     num_groups, parsed = _parse_groups(groups), _parse_layers(layers)
     from elmokit.analysis.occurrences import Corpus

@@ -46,7 +46,6 @@ class NliModel(TaskModel):
         self.inputs = inputs
         hidden = settings.hidden_dim
         self.input_dropout = InputDropout(settings.dropout)
-        self.dropout = nn.Dropout(settings.dropout)
         self.encoder = BiRnn(inputs.dim, hidden)
         self.compare = nn.Linear(4 * (self.encoder.dim + inputs.extra_dim), hidden)
         self.compose = BiRnn(hidden, hidden, dropout=settings.dropout)

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import Config, Positive
+from elmokit.errors import InputError
 from elmokit.tasks.accuracy import ClassTask
 from elmokit.tasks.base import Labels, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
@@ -77,6 +78,11 @@ class SentimentModel(TaskModel):
 
     def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
         """See `TaskModel`."""
+        if self.training and len(gold) == 1 and len(self.maxouts):
+            raise InputError(
+                "a training batch of sentiment has one example, but batch normalisation needs two or more: set "
+                "batch_size to at least 2 and give at least two training examples."
+            )
         return cross_entropy(self._run(texts[0]), gold)
 
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
@@ -115,8 +121,8 @@ class Sentiment(ClassTask[SentimentExample]):
 
     def from_raw(self, *fields: str) -> list[SentimentExample]:
         """A text as one sequence, as the sentences of SST are."""
-        (tokens,) = tokenize(fields[0], split_sentences=False)
-        return [SentimentExample(tuple(token.text for token in tokens), 0)] if tokens else []
+        sentences = tokenize(fields[0], split_sentences=False)  # one, or none if there is no token
+        return [SentimentExample(tuple(token.text for token in tokens), 0) for tokens in sentences]
 
     def to_json(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> dict[str, Any]:
         """Tokens and class."""
