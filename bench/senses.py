@@ -88,7 +88,7 @@ def context_scores(embed: Embed, data_dir: Path) -> dict[str, object]:
 
 def print_f1(f1: dict) -> None:
     """Ways below each other, sets side by side."""
-    print(f"{'F1':32}", *(f"{name.replace('ALL without', 'without')[-13:]:>13}" for name in f1))
+    print(f"{'F1':32}", *(f"{name.replace('ALL without semeval', 'without '):>13}" for name in f1))
     for way in f1["ALL"]:
         print(f"{way:32}", *(f"{scores[way]:13.1f}" for scores in f1.values()))
 
