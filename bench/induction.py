@@ -22,7 +22,6 @@ import argparse
 import hashlib
 import json
 import math
-import os
 import sys
 import time
 from collections import Counter, defaultdict
@@ -34,6 +33,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmokit.analysis.embed import plain_quotes
 from elmokit.analysis.induction import find_agreement, k_means, main_directions
 from elmokit.analysis.induction_scores import GroupScore, score_groups
 from elmokit.analysis.occurrences import Occurrence, Sample, rank_sentence, read_contexts
@@ -51,13 +51,12 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.machine import provenance  # noqa: E402
+from bench.places import DATA  # noqa: E402
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
 NUM_WORDS, MAX_OCCURRENCES = 90, 100
 AUXILIARIES = ("be", "have", "do")
 CONTROL_OCCURRENCES, CONTROL_SHARE = 60, 0.97
 NUM_SUBSTITUTES, SUBSTITUTE_POWER = 200, 0.5
-_QUOTES = {"``": '"', "''": '"'}
 
 Groups = NDArray[np.int64]
 Method = Callable[["Case"], Groups]
@@ -81,7 +80,7 @@ class Case:
 def targets(sentences: Sequence[SenseSentence]) -> Iterator[tuple[Word, str, str, Occurrence]]:
     """Nouns and verbs of one token in lower case with one sense: word, form, sense, where."""
     for sentence in sentences:
-        tokens = tuple(_QUOTES.get(token, token) for token in sentence.tokens)
+        tokens = tuple(plain_quotes(sentence.tokens))
         for target in sentence.targets:
             form = tokens[target.start]
             alone = target.end - target.start == 1 and len(target.keys) == 1

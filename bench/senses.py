@@ -13,7 +13,6 @@ other models can be measured too.
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Collection, Mapping
@@ -35,8 +34,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.machine import provenance  # noqa: E402
-
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
+from bench.places import DATA  # noqa: E402
 
 
 def wsd_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, object]:
