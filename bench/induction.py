@@ -3,7 +3,7 @@
     python bench/induction.py MODEL                     a model's folder, file or published name
     python bench/induction.py MODEL --json results/…    the same, written down
 
-Words: those of `elmokit.analysis.word_in_context.choose_words`, 45 nouns and 45 verbs in one form each, without be,
+Words: those of `elmokit.analysis.wsd.word_in_context.choose_words`, 45 nouns and 45 verbs in one form each, without be,
 have and do; the senses that occur 15 times or more, in 5 texts or more, in that form; at most 100 occurrences a sense.
 The words at even places of that list are those to choose by (the geometric mean of V-measure and B³), the others those
 to report.
@@ -34,14 +34,14 @@ import torch
 from numpy.typing import NDArray
 
 from elmokit.analysis.embed import plain_quotes
-from elmokit.analysis.induction import find_agreement, k_means, main_directions
-from elmokit.analysis.induction_scores import GroupScore, score_groups
-from elmokit.analysis.occurrences import Occurrence, Sample, rank_sentence, read_contexts
-from elmokit.analysis.semcor import read_semcor
-from elmokit.analysis.senses import SenseSentence, Word
-from elmokit.analysis.shift import compare
-from elmokit.analysis.target_vectors import layer_mixes
-from elmokit.analysis.word_in_context import auc, choose_words
+from elmokit.analysis.usage.group_scores import GroupScore, score_groups
+from elmokit.analysis.usage.groups import find_agreement, k_means, main_directions
+from elmokit.analysis.usage.occurrences import Occurrence, Sample, rank_sentence, read_contexts
+from elmokit.analysis.usage.shift import compare
+from elmokit.analysis.wsd.semcor import read_semcor
+from elmokit.analysis.wsd.target_vectors import layer_mixes
+from elmokit.analysis.wsd.word_in_context import auc, choose_words
+from elmokit.analysis.wsd.wordnet import SenseSentence, Word
 from elmokit.embedding.embedder import Embedder
 from elmokit.model.bilm import BiLM
 from elmokit.tasks.layer_store import LayerStore

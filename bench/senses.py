@@ -21,12 +21,12 @@ from pathlib import Path
 
 from elmokit.analysis.embed import Embed
 from elmokit.analysis.kept_layers import keep_layers
-from elmokit.analysis.semcor import PARTS, read_semcor
-from elmokit.analysis.sense_contexts import VIEWS
-from elmokit.analysis.sense_votes import evaluate_votes
-from elmokit.analysis.word_in_context import choose_words, compare_contexts
-from elmokit.analysis.wsd import Score, evaluate_wsd
-from elmokit.analysis.wsd_data import read_wsd_data
+from elmokit.analysis.wsd.contexts import VIEWS
+from elmokit.analysis.wsd.data import read_wsd_data
+from elmokit.analysis.wsd.nearest import Score, evaluate_wsd
+from elmokit.analysis.wsd.semcor import PARTS, read_semcor
+from elmokit.analysis.wsd.votes import evaluate_votes
+from elmokit.analysis.wsd.word_in_context import choose_words, compare_contexts
 from elmokit.embedding.embedder import Embedder
 from elmokit.tasks.layer_store import LayerStore
 

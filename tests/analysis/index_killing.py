@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from elmokit.analysis import neighbour_build
-from elmokit.analysis.neighbour_index import NeighbourIndex, is_finished
+from elmokit.analysis.neighbours import build as neighbour_build
+from elmokit.analysis.neighbours.index import NeighbourIndex, is_finished
 from elmokit.embedding import windows
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore, is_store

@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.metrics import adjusted_rand_score, v_measure_score
 
-from elmokit.analysis.induction import (
+from elmokit.analysis.usage.group_scores import score_groups
+from elmokit.analysis.usage.groups import (
     Agreement,
     characteristic_words,
     find_agreement,
@@ -17,7 +18,6 @@ from elmokit.analysis.induction import (
     main_directions,
     standardise,
 )
-from elmokit.analysis.induction_scores import score_groups
 from elmokit.errors import InputError
 
 WIDTH = 24

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from elmokit.analysis.layer_weights import (
+from elmokit.analysis.page import write_report
+from elmokit.analysis.report import Table
+from elmokit.analysis.tasks.layer_weights import (
     RunMixes,
     average_mixes,
     layer_weights_report,
     read_mixes,
 )
-from elmokit.analysis.page import write_report
-from elmokit.analysis.report import Table
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
 from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.runner import train_task

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import elmokit
-from elmokit.analysis import neighbour_build
-from elmokit.analysis.neighbour_build import corpus_hash, find_index, open_index
-from elmokit.analysis.neighbour_index import BLOCK, NeighbourIndex, is_finished
+from elmokit.analysis.neighbours import build as neighbour_build
+from elmokit.analysis.neighbours.build import corpus_hash, find_index, open_index
+from elmokit.analysis.neighbours.index import BLOCK, NeighbourIndex, is_finished
 from elmokit.embedding import windows
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore
@@ -87,7 +87,7 @@ def test_every_word_is_found_where_it_stands_with_its_layers(
 @pytest.mark.usefixtures("small_commits")
 def test_blocks_of_all_rows(embedder: Embedder, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = open_index(embedder, corpus, tmp_path / "index")
-    monkeypatch.setattr("elmokit.analysis.neighbour_index.BLOCK", 7)
+    monkeypatch.setattr("elmokit.analysis.neighbours.index.BLOCK", 7)
     rows, layers = zip(*index.blocks(), strict=True)
     assert max(map(len, rows)) == 7
     np.testing.assert_array_equal(np.concatenate(rows), np.arange(index.num_tokens))

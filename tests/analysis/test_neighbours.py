@@ -13,18 +13,18 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
-from elmokit.analysis.neighbour_build import open_index
-from elmokit.analysis.neighbour_index import BLOCK, NeighbourIndex
-from elmokit.analysis.neighbour_search import ApproximateIndex, Nearest
-from elmokit.analysis.neighbours import (
+from elmokit.analysis.neighbours.build import open_index
+from elmokit.analysis.neighbours.contexts import (
     NeighbourOptions,
     find_neighbours,
     locate_word,
     name_mixes,
     neighbours_report,
 )
+from elmokit.analysis.neighbours.index import BLOCK, NeighbourIndex
+from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest
+from elmokit.analysis.neighbours.types import corpus_types, find_type_neighbours, near_forms, types_report
 from elmokit.analysis.report import Concordance, Table, show
-from elmokit.analysis.type_neighbours import corpus_types, find_type_neighbours, near_forms, types_report
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
 from elmokit.model.bilm import BiLM

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from elmokit.analysis.occurrences import (
+from elmokit.analysis.usage.occurrences import (
     Corpus,
     Occurrence,
     Sample,
@@ -90,7 +90,7 @@ class TestCollect:
     def test_only_lines_with_the_word_are_tokenised(
         self, write: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from elmokit.analysis import occurrences
+        from elmokit.analysis.usage import occurrences
 
         seen: list[str] = []
         original = occurrences.split_line

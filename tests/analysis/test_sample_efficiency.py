@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from elmokit.analysis.report import Chart, Table
-from elmokit.analysis.sample_efficiency import (
+from elmokit.analysis.tasks.sample_efficiency import (
     Curve,
     Need,
     Point,
@@ -223,7 +223,7 @@ def test_real_runs_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_picture(tmp_path: Path) -> None:
-    from elmokit.analysis.sample_efficiency import _draw
+    from elmokit.analysis.tasks.sample_efficiency import _draw
 
     figure = Figure()
     _draw(curve_of([5, 10, 15, 25], [10, 20, 30, 40]), figure)

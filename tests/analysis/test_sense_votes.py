@@ -8,11 +8,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from elmokit.analysis import sense_metric
-from elmokit.analysis.sense_contexts import VIEWS, Occurrences, gather_occurrences
-from elmokit.analysis.sense_fit import Pairs, Voting, _Likelihood, fit_voting
-from elmokit.analysis.sense_metric import centre_words, learn_metric
-from elmokit.analysis.sense_votes import (
+from elmokit.analysis.wsd import metric as sense_metric
+from elmokit.analysis.wsd.contexts import VIEWS, Occurrences, gather_occurrences
+from elmokit.analysis.wsd.fit import Pairs, Voting, _Likelihood, fit_voting
+from elmokit.analysis.wsd.metric import centre_words, learn_metric
+from elmokit.analysis.wsd.nearest import ALL, Score
+from elmokit.analysis.wsd.votes import (
     ALL_VIEWS,
     OWN,
     PRIOR_ONLY,
@@ -22,8 +23,7 @@ from elmokit.analysis.sense_votes import (
     evaluate_votes,
     held_out_pairs,
 )
-from elmokit.analysis.senses import SenseIndex, SenseSentence, Target, Word
-from elmokit.analysis.wsd import ALL, Score
+from elmokit.analysis.wsd.wordnet import SenseIndex, SenseSentence, Target, Word
 from elmokit.errors import InputError
 
 NUM_WORDS, WIDTH = 6, 8
@@ -49,8 +49,9 @@ INDEX = build_index()
 class World:
     """Sentences of five tokens around a word; the directions of its senses are the same for all words, and faint."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, strength: float = 4.0) -> None:
         self.draw = np.random.default_rng(seed)
+        self.strength = strength
         self.vectors: dict[tuple[str, ...], NDArray[np.float32]] = {}
         self.bases = self.draw.normal(size=(NUM_WORDS, 2 * WIDTH)) * 3
 
@@ -59,7 +60,7 @@ class World:
         layers = self.draw.normal(size=(3, 5, 2 * WIDTH))  # (L, T, D)
         layers[0, :, WIDTH:] = layers[0, :, :WIDTH]
         layers[1:, 2] += self.bases[number]
-        layers[1:, 2, 1 + sense] += 4.0
+        layers[1:, 2, 1 + sense] += self.strength
         self.vectors[tokens] = layers.astype(np.float32)
         return SenseSentence(tokens, (Target(2, 3, word(number, pos), (key(number, sense),)),), source)
 
@@ -376,7 +377,9 @@ def replace_keys(sentence: SenseSentence, keys: tuple[str, ...]) -> SenseSentenc
 
 
 class TestEvaluation:
-    def test_vectors_and_prior_help_each_other(self, world: World, train: list[SenseSentence]) -> None:
+    def test_vectors_and_prior_help_each_other(self) -> None:
+        world = World(seed=2, strength=1.5)
+        train = world.text((24, 12, 6), 10)
         sets = {"senseval2": world.text((16, 8, 4), 3), "semeval2007": world.text((4, 2, 1), 1)}
         result = evaluate_votes(world.embed, train, sets, INDEX)
         ways = [PRIOR_ONLY, VECTORS_ONLY, OWN, ALL_VIEWS]

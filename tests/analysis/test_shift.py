@@ -8,9 +8,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist, cosine, jensenshannon, pdist
 
-from elmokit.analysis.occurrences import Corpus
-from elmokit.analysis.shift import compare, unit_contexts
-from elmokit.analysis.shift_ranking import RankOptions, choose_words, rank_words
+from elmokit.analysis.usage.occurrences import Corpus
+from elmokit.analysis.usage.ranking import RankOptions, choose_words, rank_words
+from elmokit.analysis.usage.shift import compare, unit_contexts
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
@@ -113,7 +113,7 @@ class TestRanking:
     def test_the_word_that_moved_comes_first(
         self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("elmokit.analysis.shift_ranking.COMMON_TYPES", 2)  # the and .
+        monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 2)  # the and .
         ranked = rank_words(store, corpora, store.embedder.select("all"), RankOptions(min_count=10, max_occurrences=20))
         assert ranked[0].word == "play"
         assert {one.word for one in ranked} == {"play", "was", "naïve"}
@@ -127,9 +127,9 @@ class TestRanking:
     def test_the_figures_are_those_of_a_comparison(
         self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from elmokit.analysis.occurrences import collect, mix_layers, read_contexts
+        from elmokit.analysis.usage.occurrences import collect, mix_layers, read_contexts
 
-        monkeypatch.setattr("elmokit.analysis.shift_ranking.COMMON_TYPES", 2)
+        monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 2)
         select = store.embedder.select("top")
         for one in rank_words(store, corpora, select, RankOptions(min_count=10, max_occurrences=12, seed=3)):
             sides = [collect(corpus, [one.word], max_occurrences=12, seed=3).occurrences for corpus in corpora]
@@ -148,7 +148,7 @@ class TestRanking:
         (tmp_path / "a.txt").write_text("\n".join(odd + even), encoding="utf-8")
         (tmp_path / "b.txt").write_text("\n".join(line.replace("x", "y") for line in odd), encoding="utf-8")
         corpora = (Corpus.find([str(tmp_path / "a.txt")]), Corpus.find([str(tmp_path / "b.txt")]))
-        monkeypatch.setattr("elmokit.analysis.shift_ranking.COMMON_TYPES", 0)
+        monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 0)
         options = RankOptions(min_count=15, max_occurrences=40)
         play = {one.word: one for one in rank_words(store, corpora, store.embedder.select("top"), options)}["play"]
         assert play.shift > play.noise
@@ -159,9 +159,9 @@ class TestRanking:
     def test_halves_are_compared_as_corpora_are(
         self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        from elmokit.analysis.occurrences import collect, mix_layers, read_contexts
+        from elmokit.analysis.usage.occurrences import collect, mix_layers, read_contexts
 
-        monkeypatch.setattr("elmokit.analysis.shift_ranking.COMMON_TYPES", 2)
+        monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 2)
         select = store.embedder.select("top")
         for one in rank_words(store, corpora, select, RankOptions(min_count=10, max_occurrences=40)):
             sides = [collect(corpus, [one.word], max_occurrences=40).occurrences for corpus in corpora]
@@ -174,7 +174,7 @@ class TestRanking:
     def test_a_second_run_embeds_nothing(
         self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("elmokit.analysis.shift_ranking.COMMON_TYPES", 2)
+        monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 2)
         options = RankOptions(min_count=10, max_occurrences=12)
         first = rank_words(store, corpora, store.embedder.select("top"), options)
         done: list[int] = []

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from elmokit.analysis.report import Table
-from elmokit.analysis.task_variants import MIXING, PLACEMENT, Study, report_study, study_variants
+from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, Study, report_study, study_variants
 from elmokit.tasks.compare import Comparison, Side
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.variants import BASELINE, Experiment, Runs, run_all

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.analysis.semcor import Form, read_forms, read_semcor, to_sentence
-from elmokit.analysis.senses import SenseSentence, Target, Word, read_sense_index, word_of
-from elmokit.analysis.wsd_sets import SETS, read_gold, read_wsd_set
+from elmokit.analysis.wsd.semcor import Form, read_forms, read_semcor, to_sentence
+from elmokit.analysis.wsd.sets import SETS, read_gold, read_wsd_set
+from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word, read_sense_index, word_of
 from elmokit.errors import ConfigError, FormatError, InputError, UnsafeFileError
 from elmokit.text import archive as text_archive
 from tests.analysis.sense_files import DATA as SET

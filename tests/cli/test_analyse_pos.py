@@ -12,7 +12,7 @@ import pytest
 
 import elmokit
 from elmokit.analysis.embed import layers_of
-from elmokit.analysis.pos import probe_pos
+from elmokit.analysis.probes.pos import probe_pos
 from elmokit.embedding.embedder import Embedder
 from elmokit.model.bilm import BiLM
 from elmokit.tasks.layer_store import LayerStore

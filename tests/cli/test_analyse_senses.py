@@ -170,7 +170,7 @@ class TestTwoCorpora:
         assert found["prt"]["value"] == pytest.approx(0, abs=1e-9)
 
     def test_rank(self, senses: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("elmokit.analysis.shift_ranking.COMMON_TYPES", 0)
+        monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 0)
         words = ("--rank", "2", "--against", "later.txt", "--min-count", "5")
         done = senses(*words)
         assert (done.returncode, done.stderr) == (0, "")

@@ -24,6 +24,6 @@ def layer_weights(
       elmokit analyse layer-weights runs/ner/elmo-1 runs/ner/elmo-2 runs/qa/elmo-1
       elmokit analyse layer-weights runs/*/elmo-* --output report
     """  # noqa: D301
-    from elmokit.analysis.layer_weights import average_mixes, layer_weights_report, read_mixes
+    from elmokit.analysis.tasks.layer_weights import average_mixes, layer_weights_report, read_mixes
 
     finish(layer_weights_report(average_mixes([read_mixes(path) for path in trained])), output, as_json)

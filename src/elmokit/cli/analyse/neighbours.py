@@ -17,7 +17,7 @@ from elmokit.cli.analyse.options import (
 )
 
 if TYPE_CHECKING:
-    from elmokit.analysis.neighbour_index import NeighbourIndex, Types
+    from elmokit.analysis.neighbours.index import NeighbourIndex, Types
     from elmokit.embedding.embedder import Embedder
     from elmokit.embedding.pooling import Layers
 
@@ -73,14 +73,14 @@ def neighbours(
     if ann and against == "word":
         raise typer.BadParameter("it is for --against tokens: add that, or leave --ann out.", param_hint="--ann")
     parsed = tuple(map(_parse_layers, layers or ["top"]))
-    from elmokit.analysis.neighbours import (
+    from elmokit.analysis.neighbours.contexts import (
         NeighbourOptions,
         find_neighbours,
         locate_word,
         name_mixes,
         neighbours_report,
     )
-    from elmokit.analysis.type_neighbours import find_type_neighbours, types_report
+    from elmokit.analysis.neighbours.types import find_type_neighbours, types_report
     from elmokit.errors import InputError
     from elmokit.training.corpus import split_line
 
@@ -105,7 +105,7 @@ def neighbours(
 def _open(
     embedder: "Embedder", corpus: Path | None, folder: Path | None, input_: Literal["tokens", "text"]
 ) -> "NeighbourIndex":
-    from elmokit.analysis.neighbour_build import open_index
+    from elmokit.analysis.neighbours.build import open_index
 
     try:
         with progress_bar("building the index") as report:
@@ -119,9 +119,9 @@ def _types(
     embedder: "Embedder", corpus: Path | None, folder: Path | None, input_: Literal["tokens", "text"]
 ) -> "Types":
     """From an index if there is one; none is built for types alone."""
-    from elmokit.analysis.neighbour_build import find_index, open_index
-    from elmokit.analysis.neighbour_index import is_finished
-    from elmokit.analysis.type_neighbours import corpus_types
+    from elmokit.analysis.neighbours.build import find_index, open_index
+    from elmokit.analysis.neighbours.index import is_finished
+    from elmokit.analysis.neighbours.types import corpus_types
 
     if corpus is None or (folder is not None and is_finished(folder)):
         return open_index(embedder, corpus, folder, input=input_).types

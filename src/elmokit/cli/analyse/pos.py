@@ -18,7 +18,7 @@ from elmokit.cli.analyse.options import (
 from elmokit.cli.task_options import SeedsOption, parse_seeds
 
 if TYPE_CHECKING:
-    from elmokit.analysis.pos import TagSet
+    from elmokit.analysis.probes.pos import TagSet
 
 QUICK_SENTENCES = 2000
 DataOption = Annotated[
@@ -55,9 +55,9 @@ def pos(
     folder, numbers = find_data(data, "pos/ud_ewt"), parse_seeds(seeds)
     kinds: list[TagSet] = ["xpos", "upos"] if tags == "both" else [tags]
     from elmokit.analysis.kept_layers import keep_layers
-    from elmokit.analysis.layer_probe import find_file, probe_tags
-    from elmokit.analysis.pos import read_pos
-    from elmokit.analysis.pos_report import pos_report
+    from elmokit.analysis.probes.layers import find_file, probe_tags
+    from elmokit.analysis.probes.pos import read_pos
+    from elmokit.analysis.probes.report import pos_report
     from elmokit.tasks.layer_store import LayerStore
 
     paths = {name: find_file(folder, f"{name}.conllu") for name in ("train", "dev", "test")}

@@ -62,7 +62,7 @@ def sample_efficiency(
         processes=processes,
         varied=("train_fraction",),
     )
-    from elmokit.analysis.sample_efficiency import find_curve, report_curve, share_variants
+    from elmokit.analysis.tasks.sample_efficiency import find_curve, report_curve, share_variants
 
     pairs = share_variants(experiment, model, shares, least_steps=least_steps)
     runs = run_experiment(experiment, [variant for pair in pairs for variant in pair])

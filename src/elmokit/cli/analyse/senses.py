@@ -71,9 +71,9 @@ def senses(
             "--forms, --match-case and --groups are for a WORD: leave them out.", param_hint="--rank"
         )
     num_groups, parsed = _parse_groups(groups), _parse_layers(layers)
-    from elmokit.analysis.occurrences import Corpus
-    from elmokit.analysis.shift_ranking import RankOptions
-    from elmokit.analysis.usage import UsageOptions, describe_ranking, describe_usage
+    from elmokit.analysis.usage.occurrences import Corpus
+    from elmokit.analysis.usage.questions import UsageOptions, describe_ranking, describe_usage
+    from elmokit.analysis.usage.ranking import RankOptions
     from elmokit.tasks.layer_store import LayerStore
 
     first = Corpus.find(corpus, input_)

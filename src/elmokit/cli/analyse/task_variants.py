@@ -22,7 +22,7 @@ from elmokit.cli.task_options import (
 )
 
 if TYPE_CHECKING:
-    from elmokit.analysis.task_variants import Study
+    from elmokit.analysis.tasks.variants import Study
     from elmokit.tasks.variants import Experiment
 
 
@@ -46,7 +46,7 @@ def mixing(
     Examples:
       elmokit analyse mixing srl --train train.conll --dev dev.conll --test test.conll --model mini --output mixing
     """  # noqa: D301
-    from elmokit.analysis.task_variants import MIXING
+    from elmokit.analysis.tasks.variants import MIXING
 
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
     experiment = read_experiment(
@@ -75,7 +75,7 @@ def placement(
     Examples:
       elmokit analyse placement nli --train train.jsonl --dev dev.jsonl --test test.jsonl --model mini --output places
     """  # noqa: D301
-    from elmokit.analysis.task_variants import PLACEMENT
+    from elmokit.analysis.tasks.variants import PLACEMENT
 
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
     experiment = read_experiment(
@@ -85,7 +85,7 @@ def placement(
 
 
 def _run(study: "Study", experiment: "Experiment", model: str, output: Path, as_json: bool) -> None:
-    from elmokit.analysis.task_variants import report_study, study_variants
+    from elmokit.analysis.tasks.variants import report_study, study_variants
     from elmokit.tasks.variants import BASELINE
 
     runs = run_experiment(experiment, [BASELINE, *study.variants(model)])

@@ -43,11 +43,11 @@ def wsd(
     """  # noqa: D301
     folder = find_data(data, "wsd")
     from elmokit.analysis.kept_layers import keep_layers
-    from elmokit.analysis.sense_votes import evaluate_votes
-    from elmokit.analysis.target_vectors import keep_words
-    from elmokit.analysis.wsd import evaluate_wsd
-    from elmokit.analysis.wsd_data import read_wsd_data
-    from elmokit.analysis.wsd_report import wsd_report
+    from elmokit.analysis.wsd.data import read_wsd_data
+    from elmokit.analysis.wsd.nearest import evaluate_wsd
+    from elmokit.analysis.wsd.report import wsd_report
+    from elmokit.analysis.wsd.target_vectors import keep_words
+    from elmokit.analysis.wsd.votes import evaluate_votes
     from elmokit.tasks.layer_store import LayerStore
 
     chosen = [part.strip() for part in parts.split(",")]

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.embed import Embed
-from elmokit.analysis.senses import SenseSentence, Target, Word
-from elmokit.analysis.target_vectors import layer_mixes, target_vectors, unit_mixes
+from elmokit.analysis.wsd.target_vectors import layer_mixes, target_vectors, unit_mixes
+from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word
 from elmokit.errors import InputError
 
 NUM_WORDS = 20

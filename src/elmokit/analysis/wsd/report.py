@@ -6,9 +6,9 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from elmokit.analysis.report import Cell, Chart, Report, Table
-from elmokit.analysis.sense_contexts import VIEWS
-from elmokit.analysis.sense_votes import ALL_VIEWS, OWN, PRIOR_ONLY, VECTORS_ONLY, VotesResult
-from elmokit.analysis.wsd import ALL, FIRST_SENSE, WITHOUT_DEVELOPMENT, Score, WsdResult
+from elmokit.analysis.wsd.contexts import VIEWS
+from elmokit.analysis.wsd.nearest import ALL, FIRST_SENSE, WITHOUT_DEVELOPMENT, Score, WsdResult
+from elmokit.analysis.wsd.votes import ALL_VIEWS, OWN, PRIOR_ONLY, VECTORS_ONLY, VotesResult
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -5,7 +5,7 @@ window      their mean over the five tokens on each side
 neighbours  layer 0 of the two tokens on each side, in their order: which words stand there
 sentence    the mean of all layers over the rest of the sentence
 
-Layers stand side by side in a vector, each brought to length one by `sense_metric`. Of layer 0 one half is taken where
+Layers stand side by side in a vector, each brought to length one by `metric`. Of layer 0 one half is taken where
 both directions share it.
 
 Notation: N occurrences, L layers, T tokens, D width of a layer.
@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.embed import Embed, embed_checked
-from elmokit.analysis.senses import SenseSentence, Target, Word
-from elmokit.analysis.target_vectors import BLOCK_SENTENCES
+from elmokit.analysis.wsd.target_vectors import BLOCK_SENTENCES
+from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word
 
 VIEWS = ("own", "window", "neighbours", "sentence")
 WINDOW = 5

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmokit.analysis.neighbour_index import APPROXIMATE, BLOCK, NeighbourIndex, Report, Rows
+from elmokit.analysis.neighbours.index import APPROXIMATE, BLOCK, NeighbourIndex, Report, Rows
 from elmokit.embedding.records import Vectors
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
 from elmokit.formats._atomic import atomic_path

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.embed import Embed
-from elmokit.analysis.senses import SenseIndex, SenseSentence, Target, Word, word_of
-from elmokit.analysis.target_vectors import keep_words, layer_mixes, target_vectors, unit_mixes
+from elmokit.analysis.wsd.target_vectors import keep_words, layer_mixes, target_vectors, unit_mixes
+from elmokit.analysis.wsd.wordnet import SenseIndex, SenseSentence, Target, Word, word_of
 from elmokit.errors import InputError
 
 FIRST_SENSE = "first sense"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.occurrences import (
+from elmokit.analysis.usage.occurrences import (
     Corpus,
     Occurrence,
     Progress,
@@ -26,7 +26,14 @@ from elmokit.analysis.occurrences import (
     mix_layers,
     read_contexts,
 )
-from elmokit.analysis.shift import Floats, chance_of, find_loneliness, mean_distance, shuffle_corpora, unit_contexts
+from elmokit.analysis.usage.shift import (
+    Floats,
+    chance_of,
+    find_loneliness,
+    mean_distance,
+    shuffle_corpora,
+    unit_contexts,
+)
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.tasks.layer_store import LayerStore

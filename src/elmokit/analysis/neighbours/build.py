@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.neighbour_index import HALF, INTEGER, VECTORS, WORDS, NeighbourIndex, Report, is_finished
+from elmokit.analysis.neighbours.index import HALF, INTEGER, VECTORS, WORDS, NeighbourIndex, Report, is_finished
 from elmokit.cache import cache_directory
 from elmokit.embedding.embedder import Embedder, Output
 from elmokit.embedding.journal import describe_difference

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.induction import Grouping, induce, standardise
+from elmokit.analysis.usage.groups import Grouping, induce, standardise
 from elmokit.errors import InputError
 
 Floats = NDArray[np.float64]

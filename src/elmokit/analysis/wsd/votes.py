@@ -1,8 +1,8 @@
 """Word-sense disambiguation by votes of similar occurrences: nearest neighbours with a learned similarity and a prior.
 
-The paper's method (`elmokit.analysis.wsd`) compares an instance with the mean of each sense and forgets how frequent a
+The paper's method (`nearest`) compares an instance with the mean of each sense and forgets how frequent a
 sense is. Here every occurrence i of the word in SemCor votes for its sense with the weight exp(Σ_v b_v (cos_v − 1)):
-cos_v is the cosine of what is left of view v (`sense_contexts`) in a metric that separates senses (`sense_metric`). A
+cos_v is the cosine of what is left of view v (`contexts`) in a metric that separates senses (`metric`). A
 frequent sense has more voters, which is the prior; a share of plain counts and a floor for senses without a voter are
 added. So
 
@@ -24,12 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.embed import Embed
-from elmokit.analysis.sense_contexts import VIEWS, Occurrences, gather_occurrences
-from elmokit.analysis.sense_fit import Pairs, Voting, fit_voting
-from elmokit.analysis.sense_metric import Numbers, SenseMetric, centre_words, learn_metric
-from elmokit.analysis.senses import SenseIndex, SenseSentence, Word
-from elmokit.analysis.target_vectors import keep_words
-from elmokit.analysis.wsd import Score, sums_of
+from elmokit.analysis.wsd.contexts import VIEWS, Occurrences, gather_occurrences
+from elmokit.analysis.wsd.fit import Pairs, Voting, fit_voting
+from elmokit.analysis.wsd.metric import Numbers, SenseMetric, centre_words, learn_metric
+from elmokit.analysis.wsd.nearest import Score, sums_of
+from elmokit.analysis.wsd.target_vectors import keep_words
+from elmokit.analysis.wsd.wordnet import SenseIndex, SenseSentence, Word
 from elmokit.errors import InputError
 
 PRIOR_ONLY, VECTORS_ONLY = "prior only", "vectors only"

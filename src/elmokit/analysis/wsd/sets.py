@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from xml.parsers import expat
 
-from elmokit.analysis.senses import SenseSentence, Target, Word, word_of
+from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word, word_of
 from elmokit.errors import FormatError, InputError, UnsafeFileError
 from elmokit.text.files import open_text
 

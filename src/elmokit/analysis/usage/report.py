@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from elmokit.analysis.induction import MAX_CHANCE, MIN_STRENGTH, Grouping, characteristic_words
-from elmokit.analysis.occurrences import Occurrence
 from elmokit.analysis.page import COLOURS
 from elmokit.analysis.report import Block, Cell, Chart, Concordance, Line, Map, Point, Report, Table
-from elmokit.analysis.shift import Comparison
-from elmokit.analysis.shift_ranking import RankedWord
+from elmokit.analysis.usage.groups import MAX_CHANCE, MIN_STRENGTH, Grouping, characteristic_words
+from elmokit.analysis.usage.occurrences import Occurrence
+from elmokit.analysis.usage.ranking import RankedWord
+from elmokit.analysis.usage.shift import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmokit.analysis.sense_contexts import VIEWS
-from elmokit.analysis.sense_metric import Numbers
+from elmokit.analysis.wsd.contexts import VIEWS
+from elmokit.analysis.wsd.metric import Numbers
 from elmokit.errors import InputError
 
 _STEPS = 30
@@ -23,7 +23,7 @@ _START_WEIGHT, _START_COUNTS, _START_FLOOR = 9.0, -9.0, -7.0
 
 @dataclass(frozen=True)
 class Voting:
-    """How votes are weighed; see `elmokit.analysis.sense_votes`."""
+    """How votes are weighed; see `elmokit.analysis.wsd.votes`."""
 
     weights: tuple[float, ...]
     """b of each view; 0 leaves it out."""

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from elmokit.analysis.layer_probe import Candidate, ProbeResult
-from elmokit.analysis.pos import TagSet
+from elmokit.analysis.probes.layers import Candidate, ProbeResult
+from elmokit.analysis.probes.pos import TagSet
 from elmokit.analysis.report import Cell, Chart, Report, Table
 
 if TYPE_CHECKING:

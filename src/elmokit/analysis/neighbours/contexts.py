@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from elmokit.analysis.neighbour_index import NeighbourIndex, Occurrence
-from elmokit.analysis.neighbour_index import Report as Progress
-from elmokit.analysis.neighbour_search import ApproximateIndex, Nearest
+from elmokit.analysis.neighbours.index import NeighbourIndex, Occurrence
+from elmokit.analysis.neighbours.index import Report as Progress
+from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest
+from elmokit.analysis.neighbours.types import TypeNeighbour, near_forms, nearest_types, to_figures, types_table
 from elmokit.analysis.report import Concordance, Line, Report
-from elmokit.analysis.type_neighbours import TypeNeighbour, near_forms, nearest_types, to_figures, types_table
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError

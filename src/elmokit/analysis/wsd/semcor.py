@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
-from elmokit.analysis.senses import SenseSentence, Target, word_of
+from elmokit.analysis.wsd.wordnet import SenseSentence, Target, word_of
 from elmokit.errors import ConfigError, FormatError
 from elmokit.text.archive import read_tar
 

@@ -4,9 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from elmokit.analysis.semcor import PARTS, read_semcor
-from elmokit.analysis.senses import SenseIndex, SenseSentence, Word, read_sense_index
-from elmokit.analysis.wsd_sets import SETS, read_wsd_set
+from elmokit.analysis.wsd.semcor import PARTS, read_semcor
+from elmokit.analysis.wsd.sets import SETS, read_wsd_set
+from elmokit.analysis.wsd.wordnet import SenseIndex, SenseSentence, Word, read_sense_index
 from elmokit.errors import InputError
 
 

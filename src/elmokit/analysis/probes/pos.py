@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Literal
 
 from elmokit.analysis.embed import Embed
-from elmokit.analysis.layer_probe import ProbeResult, Tagged, find_file, probe_tags
-from elmokit.analysis.linear_probe import PROTOCOL, Training
+from elmokit.analysis.probes.layers import ProbeResult, Tagged, find_file, probe_tags
+from elmokit.analysis.probes.linear import PROTOCOL, Training
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.columns import read_columns
 

@@ -6,7 +6,7 @@
     words/starts         (V + 1,) int64: where the rows of each begin in words/rows
     words/rows           (N,) int64: rows of the store type by type, ascending within a type
     words/lines          (S,) int64: the line of the corpus that each sentence is from, counted from 1
-    approximate/         indexes of faiss, one a mix of layers, once asked for (`neighbour_search`)
+    approximate/         indexes of faiss, one a mix of layers, once asked for (`search`)
 
 `vectors` grows commit by commit while the corpus is embedded; `words` is made from it and gets its name in one step.
 So an index is finished when `words` stands there, and a build that was killed goes on from its last commit.

@@ -5,8 +5,8 @@ from itertools import islice
 from pathlib import Path
 
 from elmokit.analysis.embed import Embed
-from elmokit.analysis.layer_probe import ProbeResult, Tagged, find_file, probe_tags
-from elmokit.analysis.linear_probe import PROTOCOL, Training
+from elmokit.analysis.probes.layers import ProbeResult, Tagged, find_file, probe_tags
+from elmokit.analysis.probes.linear import PROTOCOL, Training
 from elmokit.tasks.ner.metric import score_tags
 from elmokit.tasks.ner.reader import read_conll2003
 

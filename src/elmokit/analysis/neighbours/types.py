@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from elmokit.analysis.neighbour_build import empty_corpus
-from elmokit.analysis.neighbour_index import BLOCK, Types
-from elmokit.analysis.neighbour_search import Nearest
+from elmokit.analysis.neighbours.build import empty_corpus
+from elmokit.analysis.neighbours.index import BLOCK, Types
+from elmokit.analysis.neighbours.search import Nearest
 from elmokit.analysis.report import Report, Table
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Vectors

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.embed import Embed, embed_checked
-from elmokit.analysis.linear_probe import PROTOCOL, Training, Vectors, fit_probes
+from elmokit.analysis.probes.linear import PROTOCOL, Training, Vectors, fit_probes
 from elmokit.errors import ConfigError, InputError
 
 TagScore = Callable[[Sequence[Sequence[str]], Sequence[Sequence[str]]], float]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.embed import Embed, embed_checked
-from elmokit.analysis.senses import SenseSentence, Word
+from elmokit.analysis.wsd.wordnet import SenseSentence, Word
 from elmokit.errors import ConfigError
 
 BLOCK_SENTENCES = 2048

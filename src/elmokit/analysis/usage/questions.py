@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from elmokit.analysis.induction import induce
-from elmokit.analysis.occurrences import (
+from elmokit.analysis.report import Report
+from elmokit.analysis.usage.groups import induce
+from elmokit.analysis.usage.occurrences import (
     Corpus,
     Occurrence,
     Progress,
@@ -16,10 +17,9 @@ from elmokit.analysis.occurrences import (
     mix_layers,
     read_contexts,
 )
-from elmokit.analysis.report import Report
-from elmokit.analysis.sense_report import Subject, ranking_report, senses_report, shift_report
-from elmokit.analysis.shift import compare
-from elmokit.analysis.shift_ranking import RankOptions, rank_words
+from elmokit.analysis.usage.ranking import RankOptions, rank_words
+from elmokit.analysis.usage.report import Subject, ranking_report, senses_report, shift_report
+from elmokit.analysis.usage.shift import compare
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import InputError
 from elmokit.tasks.layer_store import LayerStore
