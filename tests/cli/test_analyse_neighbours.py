@@ -2,19 +2,15 @@
 
 import json
 import subprocess
-import sys
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import elmokit
-from elmokit.cli.main import main
 from elmokit.embedding.embedder import Embedder
 from elmokit.model.bilm import BiLM
+from tests.running import Call, Done, command_runner
 
-Call = Callable[..., subprocess.CompletedProcess[str]]
 TEXT = """The play was naïve. They play well.
 
 He made a play on the grounder.
@@ -36,15 +32,10 @@ def folder(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """The command in this process: a new one takes seconds to load torch."""
 
-    def call(*words: str, model: str = "model") -> subprocess.CompletedProcess[str]:
-        monkeypatch.chdir(folder)
-        command = ["elmokit", "analyse", "neighbours", *words, "--model", model, "--threads", "1"]
-        monkeypatch.setattr(sys, "argv", command)
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets it
-        with pytest.raises(SystemExit) as done:
-            main()
-        captured = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(done.value.code or 0), captured.out, captured.err)
+    command = command_runner(folder, monkeypatch, capsys)
+
+    def call(*words: str, model: str = "model") -> Done:
+        return command("analyse", "neighbours", *words, "--model", model, "--threads", "1")
 
     return call
 

@@ -1,23 +1,19 @@
 """`elmokit task compare` and `elmokit analyse mixing | placement | sample-efficiency` as a user meets them."""
 
-import io
 import json
 import os
 import re
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from elmokit.cli.main import main
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
+from tests.running import Call, command_runner
 from tests.tasks.experiments import run_in_process, write_experiment
 
-Call = Callable[..., subprocess.CompletedProcess[str]]
 DATA = ["--train", "train.conll", "--dev", "dev.conll", "--test", "test.conll", "--preset", "tiny.json"]
 DATA += ["--model", "bilm", "--processes", "1", "--output", "out"]
 
@@ -36,18 +32,7 @@ def launched(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[str]:
 def run(folder: Path, launched: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """The command in this process, and its runs as well."""
 
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("COLUMNS", "160")
-        monkeypatch.setattr(sys, "argv", ["elmokit", *words])
-        monkeypatch.setattr(sys, "stdin", io.StringIO())
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets it
-        with pytest.raises(SystemExit) as done:
-            main()
-        captured = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(done.value.code or 0), captured.out, captured.err)
-
-    return call
+    return command_runner(folder, monkeypatch, capsys)
 
 
 def numbered(text: str) -> list[str]:

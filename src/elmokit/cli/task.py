@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmokit.cli.pretrain import parse_changes
+from elmokit.cli.progress import progress_bar
 from elmokit.cli.task_options import (
     DevOption,
     JsonOption,
@@ -25,7 +26,6 @@ from elmokit.cli.task_options import (
     TestOption,
     TrainOption,
     VectorsOption,
-    embedding_bar,
     figures_line,
     read_experiment,
     run_experiment,
@@ -76,7 +76,8 @@ def train(
         raise typer.BadParameter("name the biLM, or leave ELMo out with --set elmo.place=none.", param_hint="--model")
     use_threads(threads)
     files = TaskFiles(train, dev, output, test or [], vectors=vectors or [], bilm=model, resume=resume, threads=threads)
-    with training_bar(output, metric=own.metric, unit="examples") as bar, embedding_bar() as embedding:
+    embedding_bar = progress_bar("embedding", only_under_way=True)
+    with training_bar(output, metric=own.metric, unit="examples") as bar, embedding_bar as embedding:
         result = train_task(own, config, files, tasks=TASKS, report=bar.report, embedding=embedding)
     if as_json:
         typer.echo(json.dumps(result))

@@ -1,14 +1,13 @@
 """What the commands about tasks share: their options, and how variants of a task are run."""
 
-import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from elmokit.cli.pretrain import parse_changes
+from elmokit.cli.progress import progress_bar
 
 if TYPE_CHECKING:
     from elmokit.tasks.variants import Experiment, RunDone, Runs, Variant
@@ -72,7 +71,7 @@ def run_experiment(experiment: "Experiment", variants: "Sequence[Variant]") -> "
     from elmokit.tasks.variants import run_all
 
     try:
-        with embedding_bar() as embedding:
+        with progress_bar("embedding", only_under_way=True) as embedding:
             return run_all(experiment, variants, embedding=embedding, done=_tell_run)
     except KeyboardInterrupt:
         typer.echo(f"elmokit: stopped; repeat the command to go on with {experiment.output}", err=True)
@@ -93,20 +92,6 @@ def parse_seeds(seeds: str) -> list[int]:
     if len(set(numbers)) != len(numbers):
         raise typer.BadParameter(f"{seeds!r} names a seed twice: give different ones.", param_hint="--seeds")
     return numbers
-
-
-@contextmanager
-def embedding_bar() -> Iterator[Any]:
-    """A bar for the embedding of a data set, on a terminal only."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as display:
-        number = display.add_task("embedding", visible=False)
-        yield lambda done, total: display.update(number, completed=done, total=total, visible=done < total)
 
 
 def figures_line(figures: Mapping[str, float]) -> str:

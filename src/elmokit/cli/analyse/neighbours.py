@@ -8,22 +8,23 @@ import typer
 from elmokit.cli.analyse.options import (
     InputOption,
     JsonOption,
-    ModelOption,
     OutputOption,
     ThreadsOption,
     finish,
     load_embedder,
-    progress_bar,
+    telling_how_to_go_on,
 )
+from elmokit.cli.layers import parse_layers
+from elmokit.cli.progress import progress_bar
+from elmokit.cli.task_options import NeededModelOption
 
 if TYPE_CHECKING:
     from elmokit.analysis.neighbours.index import NeighbourIndex, Types
     from elmokit.embedding.embedder import Embedder
-    from elmokit.embedding.pooling import Layers
 
 
 def neighbours(
-    model: ModelOption,
+    model: NeededModelOption,
     sentence: Annotated[
         str | None, typer.Argument(help="The sentence, tokens between spaces, or raw text with --input text.")
     ] = None,
@@ -72,7 +73,7 @@ def neighbours(
         raise typer.BadParameter("give the text to look in, or a finished --index.", param_hint="--corpus")
     if ann and against == "word":
         raise typer.BadParameter("it is for --against tokens: add that, or leave --ann out.", param_hint="--ann")
-    parsed = tuple(map(_parse_layers, layers or ["top"]))
+    parsed = tuple(map(parse_layers, layers or ["top"]))
     from elmokit.analysis.neighbours.contexts import (
         NeighbourOptions,
         find_neighbours,
@@ -107,12 +108,8 @@ def _open(
 ) -> "NeighbourIndex":
     from elmokit.analysis.neighbours.build import open_index
 
-    try:
-        with progress_bar("building the index") as report:
-            return open_index(embedder, corpus, folder, input=input_, report=report)
-    except KeyboardInterrupt:
-        typer.echo("elmokit: stopped; repeat the command to go on from here", err=True)
-        raise
+    with telling_how_to_go_on(), progress_bar("building the index") as report:
+        return open_index(embedder, corpus, folder, input=input_, report=report)
 
 
 def _types(
@@ -127,15 +124,3 @@ def _types(
         return open_index(embedder, corpus, folder, input=input_).types
     found = find_index(embedder, corpus, input=input_)
     return corpus_types(embedder, corpus, input=input_) if found is None else found.types
-
-
-def _parse_layers(text: str) -> "Layers":
-    """A number stands for a layer, several for weights; words are left to the embedder."""
-    try:
-        if "," in text:
-            return [float(weight) for weight in text.split(",")]
-        return int(text)
-    except ValueError:
-        if "," in text:
-            raise typer.BadParameter(f"{text!r} is no list of numbers.", param_hint="--layers") from None
-        return text

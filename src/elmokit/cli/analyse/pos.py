@@ -8,14 +8,13 @@ import typer
 from elmokit.cli.analyse.data_folder import find_data
 from elmokit.cli.analyse.options import (
     JsonOption,
-    ModelOption,
     OutputOption,
     ThreadsOption,
     finish,
     load_embedder,
-    progress_bar,
 )
-from elmokit.cli.task_options import SeedsOption, parse_seeds
+from elmokit.cli.progress import progress_bar
+from elmokit.cli.task_options import NeededModelOption, SeedsOption, parse_seeds
 
 if TYPE_CHECKING:
     from elmokit.analysis.probes.pos import TagSet
@@ -31,7 +30,7 @@ TagsOption = Annotated[
 
 
 def pos(
-    model: ModelOption,
+    model: NeededModelOption,
     data: DataOption = None,
     tags: TagsOption = "xpos",
     seeds: SeedsOption = "0 1 2",

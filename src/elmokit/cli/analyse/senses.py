@@ -1,28 +1,27 @@
 """`elmokit analyse senses`: how a word is used in a corpus, and how that differs from another one."""
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from elmokit.cli.analyse.options import (
     InputOption,
     JsonOption,
-    ModelOption,
     OutputOption,
     ThreadsOption,
     finish,
     load_embedder,
-    progress_bar,
+    telling_how_to_go_on,
 )
-
-if TYPE_CHECKING:
-    from elmokit.embedding.pooling import Layers
+from elmokit.cli.layers import parse_layers
+from elmokit.cli.progress import progress_bar
+from elmokit.cli.task_options import NeededModelOption
 
 _OCCURRENCES, _RANKED_OCCURRENCES = 2000, 50
 
 
 def senses(
-    model: ModelOption,
+    model: NeededModelOption,
     corpus: Annotated[
         list[str], typer.Option(help="A text file or glob, a sentence a line or raw text; again for more files.")
     ],
@@ -70,7 +69,7 @@ def senses(
         raise typer.BadParameter(
             "--forms, --match-case and --groups are for a WORD: leave them out.", param_hint="--rank"
         )
-    num_groups, parsed = _parse_groups(groups), _parse_layers(layers)
+    num_groups, parsed = _parse_groups(groups), parse_layers(layers)
     from elmokit.analysis.usage.occurrences import Corpus
     from elmokit.analysis.usage.questions import UsageOptions, describe_ranking, describe_usage
     from elmokit.analysis.usage.ranking import RankOptions
@@ -81,19 +80,15 @@ def senses(
     embedder = load_embedder(model, threads)
     embedder.select(parsed)
     store = LayerStore(embedder)
-    try:
-        with progress_bar("embedding") as progress:
-            if word is not None:
-                own = tuple(dict.fromkeys([word, *filter(None, map(str.strip, (forms or "").split(",")))]))
-                options = UsageOptions(own, match_case, num_groups, parsed, max_occurrences or _OCCURRENCES, seed)
-                report = describe_usage(store, (first, second) if second else (first,), options, progress)
-            else:
-                assert rank is not None and second is not None
-                chosen = RankOptions(min_count, max_words, max_occurrences or _RANKED_OCCURRENCES, seed)
-                report = describe_ranking(store, (first, second), rank, chosen, parsed, progress)
-    except KeyboardInterrupt:
-        typer.echo("elmokit: stopped; repeat the command to go on from here", err=True)
-        raise
+    with telling_how_to_go_on(), progress_bar("embedding") as progress:
+        if word is not None:
+            own = tuple(dict.fromkeys([word, *filter(None, map(str.strip, (forms or "").split(",")))]))
+            options = UsageOptions(own, match_case, num_groups, parsed, max_occurrences or _OCCURRENCES, seed)
+            report = describe_usage(store, (first, second) if second else (first,), options, progress)
+        else:
+            assert rank is not None and second is not None
+            chosen = RankOptions(min_count, max_words, max_occurrences or _RANKED_OCCURRENCES, seed)
+            report = describe_ranking(store, (first, second), rank, chosen, parsed, progress)
     finish(report, output, as_json)
 
 
@@ -103,15 +98,3 @@ def _parse_groups(text: str) -> int | None:
     if not text.isdecimal() or int(text) < 1:
         raise typer.BadParameter(f"{text!r} is no number of groups: give 1 or more, or auto.", param_hint="--groups")
     return int(text)
-
-
-def _parse_layers(text: str) -> "Layers":
-    """A number stands for a layer, several for weights; words are left to the embedder."""
-    try:
-        if "," in text:
-            return [float(weight) for weight in text.split(",")]
-        return int(text)
-    except ValueError:
-        if "," in text:
-            raise typer.BadParameter(f"{text!r} is no list of numbers.", param_hint="--layers") from None
-        return text

@@ -8,13 +8,13 @@ import typer
 from elmokit.cli.analyse.data_folder import find_data
 from elmokit.cli.analyse.options import (
     JsonOption,
-    ModelOption,
     OutputOption,
     ThreadsOption,
     finish,
     load_embedder,
-    progress_bar,
 )
+from elmokit.cli.progress import progress_bar
+from elmokit.cli.task_options import NeededModelOption
 
 DataOption = Annotated[
     Path | None,
@@ -23,7 +23,7 @@ DataOption = Annotated[
 
 
 def wsd(
-    model: ModelOption,
+    model: NeededModelOption,
     data: DataOption = None,
     parts: Annotated[str, typer.Option(help="Of SemCor, between commas.")] = "brown1,brown2,brownv",
     seed: Annotated[int, typer.Option(min=0, help="Of the texts of SemCor that votes are fitted on.")] = 0,
