@@ -9,7 +9,6 @@ measured its held-out one.
 """
 
 import argparse
-import hashlib
 import json
 import re
 import sys
@@ -19,7 +18,7 @@ from pathlib import Path
 import elmokit
 from elmokit.formats import fingerprint
 from elmokit.tasks.ner.reader import read_conll2003
-from elmokit.text.files import open_text
+from elmokit.text.files import file_sha256, open_text
 from elmokit.training.perplexity import read_text
 from elmokit.training.pretrain import evaluate_both
 
@@ -61,7 +60,7 @@ def training_hours(run: Path) -> float:
 
 
 def digest(path: Path) -> dict[str, str]:
-    return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    return {"file": path.name, "sha256": file_sha256(path)}
 
 
 def describe(run: Path, name: str) -> dict[str, object]:

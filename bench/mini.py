@@ -10,7 +10,6 @@ punctuation and clitics taken out, the text tokenised as any other, and each `<u
 
 import argparse
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -23,13 +22,12 @@ from elmokit.training.corpus import split_line
 from elmokit.training.perplexity import read_text
 from elmokit.training.pretrain import evaluate_both
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.language_models import digest, training_hours  # noqa: E402
-from bench.machine import provenance  # noqa: E402
+from bench.language_models import digest, training_hours
+from bench.machine import provenance
+from bench.places import DATA, ROOT
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
 _STAND_IN = "Zqunkqz"
 _JOINED = (
     (re.compile(r" @([-,.])@ "), r"\1"),

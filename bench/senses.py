@@ -1,54 +1,69 @@
-"""Word senses in a model's vectors: nearest-sense disambiguation by layer, and same sense against different senses.
+"""Word senses in a model's vectors: nearest-sense disambiguation by layer, votes of similar occurrences with what each
+part of them is worth, and same sense against different senses.
 
     python bench/senses.py MODEL                        a model's folder, file or published name
     python bench/senses.py MODEL --json results/…       the same, written down
     python bench/senses.py MODEL --parts brown1,brown2  sense vectors from a part of SemCor
 
 Sense vectors come from SemCor 3.0, as a whole if not said otherwise; the sets are those of Raganato et al. (2017), and
-"ALL without semeval2007" is what the paper reports. The data directory is $ELMOKIT_DATA or ../shared/data.
-`wsd_scores` and `context_scores` take any function from sentences to layers, so that other models can be measured too.
+"ALL without semeval2007" is what the paper reports. The data directory is $ELMOKIT_DATA or ../shared/data; layers are
+kept in the user's cache. `wsd_scores`, `vote_scores` and `context_scores` take any function from sentences to layers:
+other models can be measured too.
 """
 
 import argparse
 import json
-import os
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from dataclasses import asdict
 from pathlib import Path
 
-from elmokit.analysis.embed import Embed, layers_of
-from elmokit.analysis.semcor import PARTS, read_semcor
-from elmokit.analysis.senses import read_sense_index
-from elmokit.analysis.word_in_context import choose_words, compare_contexts
-from elmokit.analysis.wsd import evaluate_wsd
-from elmokit.analysis.wsd_sets import SETS, read_wsd_set
+from elmokit.analysis.embed import Embed
+from elmokit.analysis.kept_layers import keep_layers
+from elmokit.analysis.wsd.contexts import VIEWS
+from elmokit.analysis.wsd.data import read_wsd_data
+from elmokit.analysis.wsd.nearest import Score, evaluate_wsd
+from elmokit.analysis.wsd.semcor import PARTS, read_semcor
+from elmokit.analysis.wsd.votes import evaluate_votes
+from elmokit.analysis.wsd.word_in_context import choose_words, compare_contexts
 from elmokit.embedding.embedder import Embedder
+from elmokit.tasks.layer_store import LayerStore
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.machine import provenance  # noqa: E402
-
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
+from bench.places import DATA  # noqa: E402
 
 
 def wsd_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, object]:
     """F1 by set and layer, with the counts behind it."""
-    folder = data_dir / "wsd"
-    result = evaluate_wsd(
-        embed,
-        read_semcor(folder / "semcor3.0.tar.xz", parts),
-        {name: read_wsd_set(folder / "eval" / name) for name in SETS},
-        read_sense_index(folder / "wordnet3.0-index.sense.xz"),
-    )
-    f1 = {name: {way: round(score.f1, 2) for way, score in ways.items()} for name, ways in result.scores.items()}
+    data = read_wsd_data(data_dir / "wsd", parts)
+    result = evaluate_wsd(embed, data.train, data.sets, data.index)
     return {
-        "f1": f1,
+        "f1": rounded(result.scores),
         "instances": {name: next(iter(ways.values())).total for name, ways in result.scores.items()},
         "backed_off": result.backed_off,
         "semcor": {"parts": list(parts), "senses": result.num_senses, "occurrences": result.num_occurrences},
     }
+
+
+def vote_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, object]:
+    """F1 of votes of similar occurrences by set: by prior, by vectors, by both with own vectors only and with all."""
+    data = read_wsd_data(data_dir / "wsd", parts)
+    result = evaluate_votes(embed, data.train, data.sets, data.index)
+    return {
+        "f1": rounded(result.scores),
+        "votings": {name: asdict(voting) for name, voting in result.votings.items()},
+        "views": list(VIEWS),
+        "voters": result.num_voters,
+        "held_out": result.num_held,
+    }
+
+
+def rounded(scores: Mapping[str, Mapping[str, Score]]) -> dict[str, dict[str, float]]:
+    return {name: {way: round(score.f1, 2) for way, score in ways.items()} for name, ways in scores.items()}
 
 
 def context_scores(embed: Embed, data_dir: Path) -> dict[str, object]:
@@ -69,11 +84,15 @@ def context_scores(embed: Embed, data_dir: Path) -> dict[str, object]:
     return {"mean_auc": {name: round(mean, 4) for name, mean in result.means.items()}, "words": words}
 
 
+def print_f1(f1: dict) -> None:
+    """Ways below each other, sets side by side."""
+    print(f"{'F1':32}", *(f"{name.replace('ALL without semeval', 'without '):>13}" for name in f1))
+    for way in f1["ALL"]:
+        print(f"{way:32}", *(f"{scores[way]:13.1f}" for scores in f1.values()))
+
+
 def print_wsd(result: dict) -> None:
-    ways = list(result["f1"]["ALL"])
-    print(f"{'F1':24}", *(f"{way:>11}" for way in ways))
-    for name, scores in result["f1"].items():
-        print(f"{name:24}", *(f"{scores[way]:11.1f}" for way in ways))
+    print_f1(result["f1"])
     off, semcor = sum(result["backed_off"].values()), result["semcor"]
     print(
         f"{off} of {result['instances']['ALL']} instances by the first sense; {semcor['senses']} senses "
@@ -101,9 +120,12 @@ def main() -> None:
         parser.error(f"no wsd in the data directory {arguments.data}: set ELMOKIT_DATA")
     start = time.perf_counter()
     embedder = Embedder.from_pretrained(arguments.model, threads=arguments.threads)
-    embed = layers_of(embedder)
-    wsd = wsd_scores(embed, arguments.data, arguments.parts.split(","))
+    embed = keep_layers(LayerStore(embedder), [])
+    parts = arguments.parts.split(",")
+    wsd = wsd_scores(embed, arguments.data, parts)
     print_wsd(wsd)
+    votes = vote_scores(embed, arguments.data, parts)
+    print_f1(votes["f1"])
     contexts = context_scores(embed, arguments.data)
     print_contexts(contexts)
     seconds = round(time.perf_counter() - start)
@@ -111,7 +133,7 @@ def main() -> None:
     if arguments.json:
         result = provenance("python " + " ".join(["bench/senses.py", *sys.argv[1:]]))
         result |= {"model": arguments.model, "model_sha256": embedder.fingerprint, "seconds": seconds}
-        result |= {"wsd": wsd, "word_in_context": contexts}
+        result |= {"wsd": wsd, "votes": votes, "word_in_context": contexts}
         arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

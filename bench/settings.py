@@ -114,7 +114,7 @@ def train(options: argparse.Namespace) -> None:
 def restrict(bilm: BiLM, words: list[str]) -> BiLM:
     """A model that can predict nothing but some of its words."""
     assert bilm.softmax is not None and bilm.softmax.weight is not None and bilm.vocabulary is not None
-    rows = torch.tensor([bilm.vocabulary.to_id(word) for word in words])
+    rows = torch.tensor(bilm.vocabulary.to_ids(words))
     config = bilm.config.model_copy(update={"vocab_size": len(words)})
     small = BiLM(config, vocabulary=Vocabulary(words))
     weights = bilm.state_dict()

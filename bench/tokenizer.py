@@ -12,12 +12,10 @@ text in tests/fixtures. pysbd is measured too if it can be imported (`pip instal
 import argparse
 import collections
 import datetime
-import hashlib
 import importlib.util
 import itertools
 import json
 import lzma
-import os
 import random
 import re
 import shlex
@@ -33,11 +31,14 @@ from typing import Any
 from nltk.tokenize import NLTKWordTokenizer
 
 from elmokit._version import __version__
+from elmokit.text.files import file_sha256
 from elmokit.text.sentences import split_sentences
 from elmokit.text.tokenize import tokenize
 
-ROOT = Path(__file__).resolve().parent.parent
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.places import DATA, ROOT
+
 NLTK = NLTKWordTokenizer()
 Spans = list[tuple[int, int]]
 Figures = dict[str, Any]
@@ -313,7 +314,7 @@ def write_json(path: Path, what: str, files: list[Path], figures: Figures) -> No
     names = {file.relative_to(DATA if file.is_relative_to(DATA) else ROOT).as_posix(): file for file in files}
     record = {
         "what": what,
-        "data": {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in sorted(names.items())},
+        "data": {name: file_sha256(file) for name, file in sorted(names.items())},
         "command": shlex.join(["python", "bench/tokenizer.py", *sys.argv[1:]]),
         "figures": figures,
         "commit": (head + "-dirty" * bool(changed)) or "uncommitted",

@@ -1,6 +1,7 @@
-"""Tiny seeded biLMs of several kinds, and a guard against the network."""
+"""Tiny seeded biLMs of several kinds, and what all tests need of their process."""
 
 import copy
+import signal
 import socket
 from collections.abc import Callable
 from typing import Any
@@ -41,6 +42,13 @@ def build_tiny(kind: str) -> BiLM:
         for parameter in bilm.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator) / 2)
     return bilm.eval()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _ctrl_c_works() -> None:
+    """Shells start what runs in the background with Ctrl-C ignored, and its processes would inherit that."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

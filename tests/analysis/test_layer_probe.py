@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from elmokit.analysis.embed import layers_of
-from elmokit.analysis.layer_probe import (
+from elmokit.analysis.probes.layers import (
     Candidate,
     ProbeResult,
     Tagged,
@@ -16,7 +16,7 @@ from elmokit.analysis.layer_probe import (
     probe_tags,
     tag_accuracy,
 )
-from elmokit.analysis.linear_probe import Training
+from elmokit.analysis.probes.linear import Training
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM

@@ -6,7 +6,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from elmokit.analysis.linear_probe import LinearProbe, Training, fit_probe, fit_probes
+from elmokit.analysis.probes.linear import LinearProbe, Training, fit_probe, fit_probes
 from elmokit.errors import ConfigError, InputError
 
 Floats = NDArray[np.float32]

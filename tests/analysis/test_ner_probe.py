@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmokit.analysis.layer_probe import Vectors
-from elmokit.analysis.linear_probe import Training
-from elmokit.analysis.ner_probe import probe_ner, read_ner, span_f1
+from elmokit.analysis.probes.layers import Vectors
+from elmokit.analysis.probes.linear import Training
+from elmokit.analysis.probes.ner import probe_ner, read_ner, span_f1
 from elmokit.errors import InputError
 
 SENTENCE = "a x x O\nPeter x x I-PER\nSmith x x I-PER\nRome x x I-LOC\n\n"

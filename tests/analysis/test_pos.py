@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmokit.analysis.layer_probe import Vectors
-from elmokit.analysis.linear_probe import Training
-from elmokit.analysis.pos import PosExample, probe_pos, read_conllu, read_pos
+from elmokit.analysis.probes.layers import Vectors
+from elmokit.analysis.probes.linear import Training
+from elmokit.analysis.probes.pos import PosExample, probe_pos, read_conllu, read_pos
 from elmokit.errors import ConfigError, InputError
 
 DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[3] / "shared" / "data")

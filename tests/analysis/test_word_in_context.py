@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from elmokit.analysis import word_in_context
-from elmokit.analysis.semcor import read_semcor
-from elmokit.analysis.senses import SenseSentence, Target, Word
-from elmokit.analysis.word_in_context import auc, choose_words, compare_contexts
+from elmokit.analysis.wsd import word_in_context
+from elmokit.analysis.wsd.semcor import read_semcor
+from elmokit.analysis.wsd.word_in_context import auc, choose_words, compare_contexts
+from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word
 from elmokit.errors import InputError
 
 DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data") / "wsd"

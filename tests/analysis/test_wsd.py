@@ -9,12 +9,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from elmokit.analysis import target_vectors as vectors_module
 from elmokit.analysis.embed import layers_of
-from elmokit.analysis.semcor import read_semcor
-from elmokit.analysis.senses import SenseIndex, SenseSentence, Target, Word, read_sense_index
-from elmokit.analysis.target_vectors import keep_words, layer_mixes, target_vectors, unit_mixes
-from elmokit.analysis.wsd import (
+from elmokit.analysis.wsd import target_vectors as vectors_module
+from elmokit.analysis.wsd.nearest import (
     ALL,
     FIRST_SENSE,
     WITHOUT_DEVELOPMENT,
@@ -25,7 +22,10 @@ from elmokit.analysis.wsd import (
     score_first_sense,
     sums_of,
 )
-from elmokit.analysis.wsd_sets import SETS, read_wsd_set
+from elmokit.analysis.wsd.semcor import read_semcor
+from elmokit.analysis.wsd.sets import SETS, read_wsd_set
+from elmokit.analysis.wsd.target_vectors import keep_words, layer_mixes, target_vectors, unit_mixes
+from elmokit.analysis.wsd.wordnet import SenseIndex, SenseSentence, Target, Word, read_sense_index
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM

@@ -1,22 +1,21 @@
 """Readers of SemCor, of sets to disambiguate and of WordNet's index: small files, damaged ones and the real ones."""
 
 import gzip
-import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from elmokit.analysis import semcor
-from elmokit.analysis.semcor import Form, read_forms, read_semcor
-from elmokit.analysis.senses import SenseSentence, Target, Word, read_sense_index, word_of
-from elmokit.analysis.wsd_sets import SETS, read_gold, read_wsd_set
+from elmokit.analysis.wsd.semcor import Form, read_forms, read_semcor, to_sentence
+from elmokit.analysis.wsd.sets import SETS, read_gold, read_wsd_set
+from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word, read_sense_index, word_of
 from elmokit.errors import ConfigError, FormatError, InputError, UnsafeFileError
+from elmokit.text import archive as text_archive
 from tests.analysis.sense_files import DATA as SET
 from tests.analysis.sense_files import GOLD, INDEX, TEXT, write_index, write_semcor, write_set
+from tests.data import DATA, needs_data
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data") / "wsd"
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+WSD = DATA / "wsd"
 
 PLACE = "semcor3.0/brown1/tagfiles/br-x01"
 BANK, PERSON = Word("bank", "noun"), Word("person", "noun")
@@ -51,9 +50,9 @@ class TestIndex:
         with pytest.raises(FormatError, match="is empty"):
             read_sense_index(write_index(tmp_path / "index.sense.xz", ""))
 
-    @needs_data
+    @needs_data("wsd")
     def test_wordnet(self) -> None:
-        index = read_sense_index(DATA / "wordnet3.0-index.sense.xz")
+        index = read_sense_index(WSD / "wordnet3.0-index.sense.xz")
         assert len(index.numbers) == sum(map(len, index.senses.values())) == 206_941
         assert all(index.numbers[keys[0]] == 1 for keys in index.senses.values())
         assert index.first_sense(Word("good", "adj")) == "good%3:00:01::"
@@ -133,8 +132,8 @@ class TestSemcor:
         with pytest.raises(InputError, match="cannot be read: No such file"):
             list(read_semcor(tmp_path / "none.tar.xz"))
         archive.write_bytes(whole)
-        monkeypatch.setattr(semcor, "MAX_FILE_BYTES", 100)
-        with pytest.raises(FormatError, match=r"br-x01 has [\d,]+ bytes: no text of SemCor is that large\.$"):
+        monkeypatch.setattr(text_archive, "MAX_FILE_BYTES", 100)
+        with pytest.raises(FormatError, match=r"br-x01 has [\d,]+ bytes, more than any text: give SemCor 3\.0's .*\.$"):
             list(read_semcor(archive, ["brown1"]))
 
     def test_text_that_is_not_utf8(self, tmp_path: Path) -> None:
@@ -143,17 +142,17 @@ class TestSemcor:
         with pytest.raises(FormatError, match="br-x01 is not UTF-8 text"):
             list(read_semcor(archive, ["brown1"]))
 
-    @needs_data
+    @needs_data("wsd")
     def test_whole(self) -> None:
         files, counts = set(), Counter()
         senses, keys = 0, set()
-        for source, forms in read_forms(DATA / "semcor3.0.tar.xz"):
+        for source, forms in read_forms(WSD / "semcor3.0.tar.xz"):
             part = source.partition("/")[0]
             files.add(source)
             counts[part, "sentences"] += 1
             counts[part, "forms"] += sum(form.tag != "" for form in forms)
             counts[part, "tags"] += sum(form.lexsn != "" for form in forms)
-            found = semcor.to_sentence(forms).targets
+            found = to_sentence(forms).targets
             senses += len(found)
             keys.update(key for target in found for key in target.keys)
         assert Counter(source.partition("/")[0] for source in files) == {"brown1": 103, "brown2": 83, "brownv": 166}
@@ -165,7 +164,7 @@ class TestSemcor:
         for part, numbers in expected.items():
             assert tuple(counts[part, what] for what in ("sentences", "forms", "tags")) == numbers
         assert (senses, len(keys)) == (226_036, 33_362)  # the first is also Raganato et al.'s figure
-        assert keys <= read_sense_index(DATA / "wordnet3.0-index.sense.xz").numbers.keys()
+        assert keys <= read_sense_index(WSD / "wordnet3.0-index.sense.xz").numbers.keys()
 
 
 class TestSets:
@@ -226,9 +225,9 @@ class TestSets:
         with pytest.raises(InputError, match=r"senseval9 has no senseval9\.gold\.key\.txt, plain or \.xz"):
             list(read_wsd_set(tmp_path / "senseval9"))
 
-    @needs_data
+    @needs_data("wsd")
     def test_framework(self) -> None:
-        sentences = {name: list(read_wsd_set(DATA / "eval" / name)) for name in (*SETS, "ALL")}
+        sentences = {name: list(read_wsd_set(WSD / "eval" / name)) for name in (*SETS, "ALL")}
         counts = {name: (len(found), sum(len(s.targets) for s in found)) for name, found in sentences.items()}
         assert counts == {
             "senseval2": (242, 2_282),

@@ -14,9 +14,10 @@ from typer.testing import CliRunner
 import elmokit
 from elmokit.cli.main import app
 from elmokit.formats import fingerprint
+from tests.running import Done, assert_one_line
 
 
-def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
+def run(*words: str, **extra: str) -> Done:
     environment = os.environ | {"NO_COLOR": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "100"} | extra
     return subprocess.run(
         [sys.executable, "-m", "elmokit", *words], capture_output=True, text=True, env=environment, timeout=120
@@ -27,15 +28,6 @@ def run(*words: str, **extra: str) -> subprocess.CompletedProcess[str]:
 def saved(tiny_bilm: elmokit.BiLM, tmp_path: Path) -> Path:
     elmokit.save(tiny_bilm, tmp_path / "model")
     return tmp_path / "model"
-
-
-def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert done.returncode == 1
-    assert done.stdout == ""
-    assert done.stderr.count("\n") == 1, done.stderr
-    assert "Traceback" not in done.stderr
-    for word in words:
-        assert word in done.stderr
 
 
 def test_version_and_help_name_the_commands() -> None:

@@ -4,17 +4,12 @@ import json
 import os
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from elmokit.cli.main import app, main
 from elmokit.text.vocabulary import read_vocabulary
-
-Call = Callable[..., subprocess.CompletedProcess[str]]
+from tests.running import Call, assert_help_has_examples, assert_one_line
 
 
 @pytest.fixture
@@ -25,69 +20,42 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """The command in this process: a new one takes seconds to load torch."""
-
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["elmokit", "corpus", *words])
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets it
-        with pytest.raises(SystemExit) as done:
-            main()
-        captured = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(done.value.code or 0), captured.out, captured.err)
-
-    return call
-
-
-def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert (done.returncode, done.stdout) == (1, ""), done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    for word in words:
-        assert word in done.stderr
-
-
 @pytest.mark.parametrize("command", ["check", "vocab", "shard"])
-def test_every_help_ends_with_examples(command: str) -> None:
-    result = CliRunner().invoke(app, ["corpus", command, "--help"], env={"COLUMNS": "140", "NO_COLOR": "1"})
-    assert result.exit_code == 0
-    assert "Examples:" in result.stdout
-    assert f"elmokit corpus {command} " in result.stdout
-    assert "\\b" not in result.stdout
+def test_every_help_ends_with_examples(command: str, run: Call) -> None:
+    assert_help_has_examples(run, "corpus", command)
 
 
 def test_check_for_people_and_for_programs(folder: Path, run: Call) -> None:
     (folder / "vocab.txt").write_text("<S>\n</S>\n<UNK>\nthe\ncat\n")
-    words = ["check", "[ab].txt", "a.txt", "--vocab", "vocab.txt", "--heldout", "a.txt"]
+    words = ["corpus", "check", "[ab].txt", "a.txt", "--vocab", "vocab.txt", "--heldout", "a.txt"]
     done = run(*words)
     assert (done.returncode, done.stderr) == (0, "")
     assert "tokens" in done.stdout and "long tokens" in done.stdout and "41.6667%" in done.stdout
     report = json.loads(run(*words, "--json").stdout)
     assert report == report | {"num_files": 2, "num_tokens": 12, "num_duplicates": 1, "heldout_overlap": 1.0}
-    raw = json.loads(run("check", "raw.txt", "--input", "text", "--json", "--processes", "1").stdout)
+    raw = json.loads(run("corpus", "check", "raw.txt", "--input", "text", "--json", "--processes", "1").stdout)
     assert (raw["num_sentences"], raw["num_tokens"]) == (2, 6)
 
 
 def test_check_names_places(folder: Path, run: Call) -> None:
     (folder / "bad.txt").write_bytes(b"ok\n\xff\n")
-    done = run("check", "bad.txt")
+    done = run("corpus", "check", "bad.txt")
     assert done.returncode == 0
     assert "bad.txt:2" in done.stdout
 
 
 def test_vocab(folder: Path, run: Call) -> None:
-    done = run("vocab", "a.txt", "b.txt", "--output", "v.txt", "--min-count", "2", "--max-size", "6")
+    done = run("corpus", "vocab", "a.txt", "b.txt", "--output", "v.txt", "--min-count", "2", "--max-size", "6")
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "wrote v.txt: 6 entries, which cover 58.33% of 12 tokens\n"
     assert read_vocabulary(folder / "v.txt").tokens[3:] == ("the", "cat", "it")
-    summary = json.loads(run("vocab", "raw.txt", "--input", "text", "--output", "v.txt", "--json").stdout)
+    summary = json.loads(run("corpus", "vocab", "raw.txt", "--input", "text", "--output", "v.txt", "--json").stdout)
     assert summary == {"output": "v.txt", "vocab_size": 9, "num_distinct": 6, "num_tokens": 6, "coverage": 1.0}
     assert "'s" in read_vocabulary(folder / "v.txt")
 
 
 def test_shard(folder: Path, run: Call) -> None:
-    words = ["shard", "a.txt", "b.txt", "--output", "out", "--shards", "2", "--compression", "none"]
+    words = ["corpus", "shard", "a.txt", "b.txt", "--output", "out", "--shards", "2", "--compression", "none"]
     done = run(*words)
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "wrote out: 3 sentences, 12 tokens in 2 files\n"
@@ -109,7 +77,7 @@ def test_bad_input_is_one_line(folder: Path, run: Call) -> None:
         (["shard", "empty.txt", "--output", "out", "--shards", "2"], "there is no sentence in empty.txt"),
         (["shard", "a.txt", "--output", "no/out", "--shards", "2"], "No such file or directory"),
     ):
-        assert_one_line(run(*words), expected)
+        assert_one_line(run("corpus", *words), expected)
     for words in (
         ["vocab", "a.txt"],
         ["vocab", "a.txt", "--output", "."],
@@ -120,7 +88,7 @@ def test_bad_input_is_one_line(folder: Path, run: Call) -> None:
         ["check"],
         ["check", "a.txt", "--processes", "0"],
     ):
-        done = run(*words)
+        done = run("corpus", *words)
         assert (done.returncode, done.stdout) == (2, ""), words
         assert "Traceback" not in done.stderr
     assert sorted(os.listdir(folder)) == ["a.txt", "b.txt", "empty.txt", "latin.txt", "raw.txt"]

@@ -4,8 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -13,45 +11,18 @@ import pytest
 from typer.testing import CliRunner
 
 import elmokit
-from elmokit.cli.main import app, main
+from elmokit.cli.main import app
 from elmokit.embedding.dumps import open_embeddings
 from elmokit.embedding.store import VectorStore
 from elmokit.model.bilm import BiLM
-
-Call = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """The command in this process: a new one takes seconds to load torch."""
-
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["elmokit", *words])
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets it
-        with pytest.raises(SystemExit) as done:
-            main()
-        captured = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(done.value.code or 0), captured.out, captured.err)
-
-    return call
+from tests.running import Call, Done, assert_one_line
 
 
-def run_script(folder: Path, script: str, *words: str) -> subprocess.CompletedProcess[str]:
+def run_script(folder: Path, script: str, *words: str) -> Done:
     """The command in its own process, after some preparation."""
     script += "\nimport sys; from elmokit.cli.main import main; sys.argv[0] = 'elmokit'; main()"
     command = [sys.executable, "-c", script, *words]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-
-
-def assert_one_line(done: subprocess.CompletedProcess[str], *words: str, code: int = 1) -> None:
-    assert done.returncode == code, done.stderr
-    assert done.stdout == ""
-    assert "Traceback" not in done.stderr
-    if code == 1:
-        assert done.stderr.count("\n") == 1, done.stderr
-    for word in words:
-        assert word in done.stderr, done.stderr
 
 
 @pytest.fixture

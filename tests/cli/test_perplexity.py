@@ -1,23 +1,17 @@
 """`elmokit perplexity`, `score` and `substitutes` as a user meets them."""
 
-import io
 import json
-import subprocess
-import sys
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from elmokit.cli.main import app, main
 from elmokit.formats import load, save
 from elmokit.model.bilm import BiLM
 from elmokit.training.perplexity import measure_perplexity, score_sentences
 from elmokit.training.substitutes import find_substitutes
+from tests.running import Call, Done, assert_help_has_examples, assert_one_line
 
-Call = Callable[..., subprocess.CompletedProcess[str]]
 TEXT = "the play was unheard .\n\nnaïve 模型\n"
 
 
@@ -29,42 +23,14 @@ def folder(bilm: BiLM, tiny: Callable[[str], BiLM], tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture
-def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    """The command in this process: a new one takes seconds to load torch."""
-
-    def call(*words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setattr(sys, "argv", ["elmokit", *words])
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode())))
-        monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # main sets it
-        with pytest.raises(SystemExit) as done:
-            main()
-        captured = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(done.value.code or 0), captured.out, captured.err)
-
-    return call
-
-
-def assert_one_line(done: subprocess.CompletedProcess[str], *words: str) -> None:
-    assert (done.returncode, done.stdout) == (1, ""), done.stderr
-    assert done.stderr.count("\n") == 1, done.stderr
-    for word in words:
-        assert word in done.stderr
-
-
-def json_lines(done: subprocess.CompletedProcess[str]) -> list[dict[str, object]]:
+def json_lines(done: Done) -> list[dict[str, object]]:
     assert (done.returncode, done.stderr) == (0, "")
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 @pytest.mark.parametrize("command", ["perplexity", "score", "substitutes"])
-def test_every_help_ends_with_examples(command: str) -> None:
-    result = CliRunner().invoke(app, [command, "--help"], env={"COLUMNS": "140", "NO_COLOR": "1"})
-    assert result.exit_code == 0
-    assert "Examples:" in result.stdout
-    assert f"elmokit {command} " in result.stdout
-    assert "\\b" not in result.stdout
+def test_every_help_ends_with_examples(command: str, run: Call) -> None:
+    assert_help_has_examples(run, command)
 
 
 # --- perplexity ------------------------------------------------------------------------------------------------------

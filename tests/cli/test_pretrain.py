@@ -6,14 +6,12 @@ import signal
 import subprocess
 import sys
 import time
-import warnings
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from elmokit.cli.main import main
 from elmokit.training.checkpoint import Checkpoints
+from tests.running import Call, assert_help_has_examples, assert_one_line
 from tests.training.runs import BASE, merge, write_corpus
 
 
@@ -34,21 +32,6 @@ def config(tmp_path: Path) -> str:
     return str(path)
 
 
-def call(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str
-) -> tuple[int | str | None, str, str]:
-    """Exit code, stdout and stderr of a command in this process."""
-    monkeypatch.setattr(sys, "argv", ["elmokit", "pretrain", *words])
-    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)
-    monkeypatch.setenv("NO_COLOR", "1")
-    code: int | str | None = 0
-    try:
-        main()
-    except SystemExit as end:
-        code = end.code
-    return code, *capsys.readouterr()
-
-
 def start(*words: str) -> subprocess.Popen[str]:
     environment = os.environ | {"NO_COLOR": "1", "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
     pipe = subprocess.PIPE
@@ -56,26 +39,25 @@ def start(*words: str) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
-def test_a_run_and_its_result(
-    words: list[str], config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, out, err = call(monkeypatch, capsys, config, *words)
-    assert code == 0
-    first, carry, reset = out.splitlines()
+def test_a_run_and_its_result(words: list[str], config: str, run: Call) -> None:
+    done = run("pretrain", config, *words)
+    assert done.returncode == 0
+    first, carry, reset = done.stdout.splitlines()
     assert first.startswith("wrote ") and first.endswith("/run/model after 4 steps, 80 predictions a direction")
     assert carry.startswith("held-out perplexity (carry): ")
     assert reset.startswith("held-out perplexity (reset): ")
-    assert err.startswith("step 4: held-out perplexity ")
-    code, out, _ = call(monkeypatch, capsys, config, *words, "--resume", "--json")
-    assert code == 0
-    assert json.loads(out)["steps"] == 4
+    assert done.stderr.startswith("step 4: held-out perplexity ")
+    done = run("pretrain", config, *words, "--resume", "--json")
+    assert done.returncode == 0
+    assert json.loads(done.stdout)["steps"] == 4
 
 
 def test_only_the_first_process_speaks(
-    words: list[str], config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    words: list[str], config: str, run: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RANK", "1")
-    assert call(monkeypatch, capsys, config, *words) == (0, "", "")
+    done = run("pretrain", config, *words)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -116,15 +98,9 @@ def test_bad_input_is_one_sentence(
     parts: list[str],
     words: list[str],
     config: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run: Call,
 ) -> None:
-    found, out, err = call(monkeypatch, capsys, config, *words, *extra)
-    assert found == code, err
-    assert out == ""
-    assert all(part in err for part in parts), err
-    if code == 1:
-        assert err.startswith("elmokit: ") and err.count("\n") == 1
+    assert_one_line(run("pretrain", config, *words, *extra), *parts, code=code)
 
 
 @pytest.mark.parametrize(
@@ -135,25 +111,17 @@ def test_an_unknown_preset(
     preset: str,
     parts: list[str],
     words: list[str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    run: Call,
 ) -> None:
-    code, _, err = call(monkeypatch, capsys, preset, *words)
-    assert code == 1
-    assert err.count("\n") == 1
-    assert all(part in err for part in parts)
+    assert_one_line(run("pretrain", preset, *words), *parts)
 
 
-def test_a_folder_that_holds_a_run(
-    words: list[str], config: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    call(monkeypatch, capsys, config, *words)
-    code, _, err = call(monkeypatch, capsys, config, *words)
-    assert code == 1
-    assert "holds a run already: repeat the command with --resume" in err
-    code, _, err = call(monkeypatch, capsys, config, *words, "--resume", "--set", "batch_size=8")
-    assert code == 1
-    assert "batch_size = 4, but now batch_size = 8" in err
+def test_a_folder_that_holds_a_run(words: list[str], config: str, run: Call) -> None:
+    command = ["pretrain", config, *words]
+    assert run(*command).returncode == 0
+    assert_one_line(run(*command), "holds a run already: repeat the command with --resume")
+    again = run(*command, "--resume", "--set", "batch_size=8")
+    assert_one_line(again, "batch_size = 4, but now batch_size = 8")
 
 
 def test_heldout_text_in_the_training_text_is_a_warning(words: list[str], config: str, tmp_path: Path) -> None:
@@ -166,8 +134,5 @@ def test_heldout_text_in_the_training_text_is_a_warning(words: list[str], config
 
 
 @pytest.mark.parametrize("command", ["pretrain", "finetune"])
-def test_help_ends_with_examples(command: str, monkeypatch: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(sys, "argv", ["elmokit", command, "--help"])
-    with pytest.raises(SystemExit):
-        main()
-    assert f"elmokit {command} " in capsys.readouterr().out.partition("Examples:")[2]
+def test_help_ends_with_examples(command: str, run: Call) -> None:
+    assert_help_has_examples(run, command)

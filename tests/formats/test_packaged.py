@@ -7,8 +7,6 @@ import json
 import re
 import shutil
 import stat
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,20 +18,20 @@ from safetensors.torch import load_file
 from tools import model_card, package_model
 
 import elmokit
-from elmokit.cli.main import main
 from elmokit.errors import ConfigError, ElmokitError, FormatError, WeightsError
 from elmokit.formats import describe, load, packaged, save
 from elmokit.formats.packaged import PackagedModel, find_packaged, write_packaged
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.text.files import file_sha256
 from tests.contracts.format import Tiny, assert_same_model, listing
 from tests.formats.makers import assert_one_sentence
+from tests.running import Call, command_runner
 
 needs_mini = pytest.mark.skipif(
     not (packaged.FOLDER / "mini").exists(), reason="src/elmokit/models/mini: the model is not packaged yet"
 )
 HEADER = "---\nlanguage:\n- en\nlicense: apache-2.0\n---\n\n"
-Call = Callable[..., subprocess.CompletedProcess[str]]
 
 
 def rounded(bilm: BiLM, folder: Path) -> BiLM:
@@ -61,16 +59,8 @@ def stand_in(place: Path, tiny_bilm: BiLM) -> PackagedModel:
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
-    def call(*words: str) -> subprocess.CompletedProcess[str]:
-        monkeypatch.setattr(sys, "argv", ["elmokit", *words])
-        monkeypatch.setattr("warnings.showwarning", None)  # main sets it
-        with pytest.raises(SystemExit) as done:
-            main()
-        captured = capsys.readouterr()
-        return subprocess.CompletedProcess(words, int(done.value.code or 0), captured.out, captured.err)
-
-    return call
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    return command_runner(tmp_path, monkeypatch, capsys)
 
 
 def refused(match: str, name: str = "mini") -> ElmokitError:
@@ -310,7 +300,7 @@ def test_what_the_folder_holds(stand_in: PackagedModel, place: Path) -> None:
         "name": "mini",
         "version": "1",
         "fingerprint": stand_in.fingerprint,
-        "sha256": {name: packaged.file_sha256(stand_in.path / name) for name in files},
+        "sha256": {name: file_sha256(stand_in.path / name) for name in files},
     }
     assert find_packaged("mini") == stand_in
 

@@ -21,29 +21,18 @@ from tests.formats.loopback import (
     ZIP,
     Fault,
     LoopbackServer,
-    isolate,
     names,
-    serve_models,
     start_fetch,
     sum_of,
     zipped,
 )
 
+pytestmark = pytest.mark.usefixtures("waits")
+
 
 def pair(server: LoopbackServer) -> PublishedModel:
     files = (f"{server.url}/models/s_options.json", f"{server.url}/models/s_weights.hdf5")
     return PublishedModel("small", tuple(RemoteFile(url) for url in files))
-
-
-@pytest.fixture(autouse=True)
-def waits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
-    return isolate(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def server() -> Iterator[LoopbackServer]:
-    with serve_models() as running:
-        yield running
 
 
 def test_whole_download_of_two_files(server: LoopbackServer, tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import shutil
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,25 +21,14 @@ from tests.formats.loopback import (
     Fault,
     LoopbackServer,
     Resource,
-    isolate,
     names,
     serve,
-    serve_models,
     start_fetch,
     sum_of,
     zipped,
 )
 
-
-@pytest.fixture(autouse=True)
-def waits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[int]:
-    return isolate(monkeypatch, tmp_path)
-
-
-@pytest.fixture
-def server() -> Iterator[LoopbackServer]:
-    with serve_models() as running:
-        yield running
+pytestmark = pytest.mark.usefixtures("waits")
 
 
 @pytest.mark.parametrize("fault", [Fault(cut_after=700_000), Fault(cut_after=300_000, reset=True)])

@@ -1,28 +1,33 @@
+import numpy as np
 import pytest
 
-from elmokit.errors import InputError
-from elmokit.tasks.accuracy import AccuracyScore, score_classes
+from elmokit.tasks.nli.model import Nli
+from elmokit.tasks.nli.reader import NliExample
+from elmokit.tasks.sentiment.model import Sentiment
+from elmokit.tasks.sentiment.reader import SentimentExample
+
+SENTENCES = [SentimentExample(("good",), label) for label in (4, 0, 4)]
+PAIRS = [NliExample(("a",), ("b",), label) for label in ("entailment", "neutral", "contradiction")]
 
 
-def test_counts_by_class() -> None:
-    score = score_classes(["a", "a", "b", "b", "b"], ["a", "b", "b", "c", "b"], ["a", "b", "c"])
-    assert score == AccuracyScore(("a", "b", "c"), ((1, 1, 0), (0, 2, 1), (0, 0, 0)))
-    assert (score.num_examples, score.num_correct) == (5, 3)
-    assert score.accuracy == 0.6
+def test_classes_are_numbers() -> None:
+    assert Sentiment().score(SENTENCES, [4, 0, 3]) == {"accuracy": pytest.approx(200 / 3)}
+    assert Sentiment().count_all(SENTENCES, [4, 0, 3]).tolist() == [[1, 1], [1, 1], [0, 1]]
 
 
-def test_no_examples_are_zero() -> None:
-    score = score_classes([], [], range(2))
-    assert (score.accuracy, score.confusion) == (0, ((0, 0), (0, 0)))
+def test_labels_are_words() -> None:
+    assert Nli().score(PAIRS, ["entailment", "contradiction", "contradiction"]) == {"accuracy": pytest.approx(200 / 3)}
+    assert Nli().score(PAIRS, ["neutral", "contradiction", "entailment"]) == {"accuracy": 0}
 
 
-def test_other_lengths() -> None:
-    with pytest.raises(InputError, match="there are 1 predicted classes for 2 examples"):
-        score_classes([0, 1], [0], range(2))
+def test_accuracy_is_the_share_of_equal_classes() -> None:
+    random = np.random.default_rng(0)
+    gold, predicted = random.integers(5, size=(2, 200))
+    examples = [SentimentExample(("word",), label) for label in gold.tolist()]
+    expected = 100 * float((gold == predicted).mean())
+    assert Sentiment().score(examples, predicted.tolist())["accuracy"] == pytest.approx(expected)
 
 
-def test_unknown_classes() -> None:
-    with pytest.raises(InputError, match="example 1 has the predicted class 2: choose one of 0, 1"):
-        score_classes([0, 1], [0, 2], range(2))
-    with pytest.raises(InputError, match="example 0 has the gold class 'x'"):
-        score_classes(["x"], ["a"], ["a"])
+def test_every_example_needs_a_prediction() -> None:
+    with pytest.raises(ValueError, match="shorter"):
+        Nli().score(PAIRS, ["neutral", "neutral"])

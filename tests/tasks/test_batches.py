@@ -138,6 +138,21 @@ def test_every_example_comes_once_an_epoch(number: int) -> None:
         next(batches)
 
 
+@pytest.mark.parametrize("number", [1, 2, 7, 51, 101])
+def test_batches_of_one_stay_so(number: int) -> None:
+    batches = build(number, batch_size=1)
+    for epoch in epochs(batches):
+        assert len(epoch) == batches.num_batches == number
+        assert sorted(epoch) == [[example] for example in range(number)]
+
+
+def test_one_example_behind_a_full_stretch_joins_the_batch_before() -> None:
+    batches = build(4 * 50 + 1)
+    for epoch in epochs(batches):
+        assert Counter(map(len, epoch)) == {4: 49, 5: 1}
+        assert Counter(example for batch in epoch for example in batch) == Counter(range(201))
+
+
 def test_the_order_depends_on_seed_and_epoch_alone() -> None:
     found = epochs(build())
     assert found == epochs(build())

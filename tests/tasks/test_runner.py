@@ -14,8 +14,9 @@ import torch
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
+from elmokit.tasks import runner
 from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.runner import TaskStep, evaluate_task, train_task
+from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.trained import load_trained
 from elmokit.training.loop import Loop
 from elmokit.training.optim import Optimizer
@@ -143,6 +144,19 @@ def test_what_a_run_leaves(data: dict[str, Any], tmp_path: Path) -> None:
     assert embedded[-1][0] == embedded[-1][1] == len(embedded) > 40
 
 
+def test_every_file_is_hashed_once(data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed: list[str] = []
+
+    def note(path: Path) -> str:
+        hashed.append(path.name)
+        return "sum"
+
+    monkeypatch.setattr(runner, "file_sha256", note)
+    result = train(data, tmp_path / "run", {"num_epochs": 1})
+    assert hashed == ["train.conll", "dev.conll", "test.conll"]
+    assert result["data"]["dev"] == [{"name": "dev.conll", "sha256": "sum"}]
+
+
 def test_without_test_files_there_are_no_predictions(data: dict[str, Any], tmp_path: Path) -> None:
     result = train({**data, "test": ()}, tmp_path / "run", {"num_epochs": 1})
     assert "test" not in result and "test" not in result["data"]
@@ -216,48 +230,6 @@ def test_max_steps_and_accumulation(data: dict[str, Any], tmp_path: Path) -> Non
 
 
 # --- The average of weights ------------------------------------------------------------------------------------------
-
-
-class Counting(torch.nn.Module):
-    """A model whose gradients do not matter."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(2))
-        self.fixed = torch.nn.Parameter(torch.ones(2), requires_grad=False)
-
-
-def test_the_average_is_put_in_place_and_taken_away_again() -> None:
-    model = Counting()
-    step = TaskStep(model, average=0.5)  # type: ignore[arg-type]
-    values = [0.0, 10.0, 20.0, 40.0]
-    expected = values[0]
-    for number, value in enumerate(values):
-        model.weight.data.fill_(value)
-        step._follow(number)
-        decay = min(0.5, (1 + number) / (10 + number))  # young averages forget more
-        expected = decay * expected + (1 - decay) * value if number else value
-    model.weight.data.fill_(99.0)
-    with step.averaged():
-        assert model.weight.tolist() == pytest.approx([expected] * 2)
-    assert model.weight.tolist() == [99.0, 99.0]
-    with pytest.raises(ZeroDivisionError), step.averaged():
-        raise ZeroDivisionError
-    assert model.weight.tolist() == [99.0, 99.0]
-    again = TaskStep(model, average=0.5)  # type: ignore[arg-type]
-    again.load_state_dict(step.state_dict())
-    with again.averaged():
-        assert model.weight.tolist() == pytest.approx([expected] * 2)
-    assert model.fixed.tolist() == [1.0, 1.0]
-
-
-def test_without_an_average_nothing_is_copied() -> None:
-    model = Counting()
-    step = TaskStep(model, average=0.0)  # type: ignore[arg-type]
-    step._follow(0)
-    assert step.state_dict() == {"average": {}}
-    with step.averaged():
-        assert model.weight.tolist() == [0.0, 0.0]
 
 
 def test_evaluation_and_the_kept_model_use_the_average(data: dict[str, Any], tmp_path: Path) -> None:

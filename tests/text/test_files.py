@@ -1,6 +1,7 @@
 import bz2
 import errno
 import gzip
+import hashlib
 import io
 import lzma
 from collections.abc import Callable
@@ -11,7 +12,7 @@ import pytest
 
 from elmokit.errors import InputError
 from elmokit.text import files
-from elmokit.text.files import open_text
+from elmokit.text.files import file_sha256, first_line, open_text
 
 TEXT = "one\r\ntwo\u2028still two\x85\rstill\x0b\x0c\x1c two\n\nnaïve 👍"
 LINES = ["one\r\n", "two\u2028still two\x85\rstill\x0b\x0c\x1c two\n", "\n", "naïve 👍"]
@@ -144,3 +145,34 @@ def test_failures_while_reading_are_those_of_the_file(tmp_path: Path, monkeypatc
         with pytest.raises(InputError, match=r"x\.bad cannot be read: Input/output error\.$"):
             with open_text(tmp_path / "x.bad") as lines:
                 read(lines)
+
+
+@pytest.mark.parametrize(("suffix", "compress"), KINDS)
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [("\n \t\r\n one\ttwo \r\nthree\n", " one\ttwo \r\n"), ("\ufeff#begin", "#begin"), ("", ""), ("\n\x0c \n", "")],
+)
+def test_the_first_line_that_is_not_blank(
+    suffix: str, compress: Compress, text: str, first: str, tmp_path: Path
+) -> None:
+    path = tmp_path / f"file{suffix}"
+    path.write_bytes(compress(text.encode()))
+    assert first_line(path) == first
+
+
+def test_the_first_line_needs_no_more_of_a_file_and_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "file.txt"
+    path.write_bytes(b"first\n" + b"x" * 200_000 + b"\n\xff")
+    assert first_line(path) == "first\n"
+    path.write_bytes(b"\xff\n")
+    with pytest.raises(InputError, match="is not UTF-8 text"):
+        first_line(path)
+
+
+def test_sums_are_those_of_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "file.gz"
+    for content in (b"", b"\r\n\xff", gzip.compress(b"text"), b"x" * 300_000):
+        path.write_bytes(content)
+        assert file_sha256(path) == hashlib.sha256(content).hexdigest()
+    with pytest.raises(FileNotFoundError):
+        file_sha256(tmp_path / "no")

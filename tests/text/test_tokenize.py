@@ -1,6 +1,5 @@
 """The tokeniser: hand-written cases, properties of any text, and agreement with NLTK."""
 
-import os
 import random
 import subprocess
 import sys
@@ -14,9 +13,9 @@ from hypothesis import strategies as st
 from elmokit.errors import InputError
 from elmokit.text.sentences import split_sentences
 from elmokit.text.tokenize import Token, tokenize
+from tests.data import DATA, needs_data
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
 PROSE = (ROOT / "tests" / "fixtures" / "prose.txt").read_text(encoding="utf-8").splitlines()[1:]
 
 
@@ -340,7 +339,7 @@ def test_agrees_with_nltk_on_simple_sentences() -> None:
     assert different == []
 
 
-@pytest.mark.skipif(not (DATA / "lm").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+@needs_data("lm")
 def test_agrees_with_nltk_on_wikipedia_and_books() -> None:
     import lzma
 

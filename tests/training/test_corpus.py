@@ -1,11 +1,7 @@
 """Every sentence once an epoch, in an order that a run can be resumed in from any place."""
 
-import bz2
-import gzip
 import json
-import lzma
 import os
-from collections.abc import Callable
 from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
@@ -15,50 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.text.tokenize import tokenize
 from elmokit.training import corpus
 from elmokit.training.corpus import Input, SentenceStream, find_files, read_sentences
-
-TEXT = [
-    "It rains. Why? Nobody knows! Go home.\n\n   \nDr. No can't stay.\n",
-    "",
-    "One. Two. Three. Four. Five.\nno newline at the end. Really",
-    "\n\n\nA line. Another one.\n\n",
-]
-TOKENS = ["a b\n\nc\n d  e\tf \n", "\n \n", "g\nh\u3000i\nj\x85k\nl\u2028m", "n\n" * 3 + "o \u200b \ufeffp\n"]
-COMPRESS: list[tuple[str, Callable[[bytes], bytes]]] = [
-    (".txt", bytes),
-    (".gz", gzip.compress),
-    (".xz", lzma.compress),
-    (".bz2", bz2.compress),
-]
-
-
-def write_files(folder: Path, texts: list[str], *, compressed: bool = True) -> list[Path]:
-    paths = []
-    for number, text in enumerate(texts):
-        suffix, compress = COMPRESS[number % 4 if compressed else 0]
-        paths.append(folder / f"part-{number}{suffix}")
-        paths[-1].write_bytes(compress(text.encode()))
-    return paths
-
-
-def sentences_of(texts: list[str], input: Input) -> list[list[str]]:
-    lines = [line for text in texts for line in text.split("\n")]
-    if input == "tokens":
-        return [line.split() for line in lines if line.split()]
-    return [[token.text for token in sentence] for line in lines for sentence in tokenize(line)]
-
-
-@pytest.fixture(params=["tokens", "text"])
-def kind(request: pytest.FixtureRequest) -> Input:
-    value: Input = request.param
-    return value
-
-
-@pytest.fixture
-def texts(kind: Input) -> list[str]:
-    return TOKENS if kind == "tokens" else TEXT
+from tests.training.texts import sentences_of, write_files
 
 
 @pytest.fixture

@@ -19,20 +19,9 @@ from elmokit.training.corpus import Input, SentenceStream, find_files, read_sent
 from elmokit.training.corpus_blocks import Block, map_blocks
 from elmokit.training.corpus_check import check_corpus
 from elmokit.training.corpus_tools import Compression, build_vocabulary, count_words, write_shards
-from tests.training.test_corpus import TEXT, TOKENS, sentences_of, write_files
+from tests.training.texts import sentences_of, write_files
 
 PROSE = Path(__file__).parents[1] / "fixtures/prose.txt"
-
-
-@pytest.fixture(params=["tokens", "text"])
-def kind(request: pytest.FixtureRequest) -> Input:
-    value: Input = request.param
-    return value
-
-
-@pytest.fixture
-def texts(kind: Input) -> list[str]:
-    return TOKENS if kind == "tokens" else TEXT
 
 
 @pytest.fixture

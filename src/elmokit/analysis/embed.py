@@ -16,12 +16,16 @@ Embed = Callable[[Sequence[Sequence[str]]], Iterable[NDArray[Any]]]
 _QUOTES = {"``": '"', "''": '"'}
 
 
+def plain_quotes(tokens: Sequence[str]) -> list[str]:
+    """Tokens with the quotes `` and '' of treebanks as our tokeniser writes them."""
+    return [_QUOTES.get(token, token) for token in tokens]
+
+
 def layers_of(embedder: Embedder, *, dtype: str = "float32") -> Embed:
-    """All layers by one of our models; the quotes `` and '' of treebanks are read as our tokeniser writes them."""
+    """All layers by one of our models, with `plain_quotes`."""
 
     def embed(sentences: Sequence[Sequence[str]]) -> Iterator[NDArray[Any]]:
-        plain = ([_QUOTES.get(token, token) for token in tokens] for tokens in sentences)
-        return embedder.embed_stream(plain, dtype=dtype)
+        return embedder.embed_stream(map(plain_quotes, sentences), dtype=dtype)
 
     return embed
 

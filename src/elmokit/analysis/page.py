@@ -1,12 +1,17 @@
 """A report as files: a page that needs no network, its pictures as PNG and SVG, its figures as JSON."""
 
+import html
 import io
 import json
-from html import escape
+import re
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+from xml.etree import ElementTree
 
-from elmokit.analysis.report import Block, Chart, Concordance, Map, Report, Table
+from elmokit.analysis.report import Block, Chart, Concordance, Map, Report, Table, printable
 from elmokit.errors import ElmokitError
 from elmokit.formats._atomic import write_bytes_atomic, write_text_atomic
 
@@ -17,28 +22,31 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8
 """Told apart by colour-blind eyes too; more groups than colours begin again."""
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SIDE = 520
+_NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def write_report(report: Report, folder: Path) -> list[Path]:
     """Write page.html, report.json and the pictures into a folder, and say what was written; the page comes last."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written: list[Path] = []
+    pictures: dict[str, bytes] = {}
     drawings: dict[str, str] = {}
     for block in report.blocks:
         if isinstance(block, Chart | Map):
-            figure = _draw(block)
-            for suffix in ("png", "svg"):
-                data = _render(figure, suffix)
-                path = folder / f"{block.name}.{suffix}"
-                write_bytes_atomic(path, data)
-                written.append(path)
-            drawings[block.name] = data.decode("utf-8")
+            name = _file_name(block.name)
+            if f"{name}.svg" in pictures:
+                raise ValueError(f"two pictures of a report are named {name}")
+            svg, png = _draw(block)
+            pictures |= {f"{name}.png": png, f"{name}.svg": svg}
+            drawings[block.name] = svg.decode("utf-8")
+    page = to_html(report, drawings)
+    folder.mkdir(parents=True, exist_ok=True)
+    for file_name, data in pictures.items():
+        write_bytes_atomic(folder / file_name, data)
     write_text_atomic(folder / "report.json", json.dumps(dict(report.figures), ensure_ascii=False, indent=2) + "\n")
-    write_text_atomic(folder / "page.html", to_html(report, drawings))
-    return [*written, folder / "report.json", folder / "page.html"]
+    write_text_atomic(folder / "page.html", page)
+    return [folder / name for name in (*pictures, "report.json", "page.html")]
 
 
-def to_html(report: Report, drawings: dict[str, str]) -> str:
+def to_html(report: Report, drawings: Mapping[str, str]) -> str:
     """The page; every text from outside is escaped, drawings are SVG by the names of their charts."""
     body = "\n".join(_to_html(block, drawings) for block in report.blocks)
     template = _TEMPLATE.read_text(encoding="utf-8")
@@ -48,37 +56,42 @@ def to_html(report: Report, drawings: dict[str, str]) -> str:
     return f"{head}<title>{title}</title>{between}<h1>{title}</h1>\n{body}{tail}"
 
 
-def _to_html(block: Block, drawings: dict[str, str]) -> str:
+def escape(text: str) -> str:
+    """Text from outside as HTML, inside an element or between quotes."""
+    return html.escape(printable(text))
+
+
+def _to_html(block: Block, drawings: Mapping[str, str]) -> str:
     if isinstance(block, str):
         return f"<p>{escape(block)}</p>"
     if isinstance(block, Table):
         return _table(block)
     if isinstance(block, Concordance):
         rows = "".join(
-            f"<tr><td class=before>{escape(line.before)}</td><td class=word>{escape(line.word)}</td>"
+            f"<tr><td class=before><bdi>{escape(line.before)}</bdi></td><td class=word>{escape(line.word)}</td>"
             f"<td class=after>{escape(line.after)}</td><td class=note>{escape(line.note)}</td></tr>\n"
             for line in block.lines
         )
         return f"<table class=concordance><caption>{escape(block.caption)}</caption>\n{rows}</table>"
     if isinstance(block, Map):
         return _map(block)
-    drawing = drawings[block.name]
-    picture = drawing[drawing.index("<svg") :]
-    return f"<figure role=img>{picture}<figcaption>{escape(block.caption)}</figcaption></figure>"
+    picture = _inline(drawings[block.name], _file_name(block.name), block.caption)
+    return f"<figure class=chart>{picture}<figcaption>{escape(block.caption)}</figcaption></figure>"
 
 
 def _table(table: Table) -> str:
-    header = "".join(f"<th>{escape(name)}</th>" for name in table.header)
+    def cell(tag: str, text: str, number: bool) -> str:
+        return f"<{tag}{' class=number' if number else ''}>{escape(text)}</{tag}>"
+
+    header = "".join(cell("th", *pair) for pair in zip(table.header, table.numeric_columns, strict=True))
     rows = "".join(
-        "<tr>"
-        + "".join(
-            f"<td{' class=number' if isinstance(cell, int | float) else ''}>{escape(table.text_of(cell))}</td>"
-            for cell in row
-        )
-        + "</tr>\n"
+        f"<tr>{''.join(cell('td', table.text_of(value), isinstance(value, int | float)) for value in row)}</tr>\n"
         for row in table.rows
     )
-    return f"<table><caption>{escape(table.caption)}</caption>\n<tr>{header}</tr>\n{rows}</table>"
+    return (
+        f"<div class=wide><table><caption>{escape(table.caption)}</caption>\n"
+        f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>"
+    )
 
 
 def _map(block: Map) -> str:
@@ -109,32 +122,77 @@ def _scaled(values: list[float]) -> list[float]:
     return [20 + (_SIDE - 40) * ((value - least) / span if span else 0.5) for value in values]
 
 
-def _draw(block: Chart | Map) -> "Figure":
+def _file_name(name: str) -> str:
+    """A name that stays inside its folder."""
+    return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "picture"
+
+
+def _inline(drawing: str, name: str, caption: str) -> str:
+    """An SVG file as part of a page: without namespaces, and with ids that do not meet those of other drawings."""
+    root = ElementTree.fromstring(drawing)
+    for element in root.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        attributes = {key.rpartition("}")[2]: value for key, value in element.attrib.items()}
+        element.attrib.clear()
+        for key, value in attributes.items():
+            if key == "id":
+                value = f"{name}-{value}"
+            elif key == "href":
+                value = value.replace("#", f"#{name}-", 1)
+            element.set(key, value.replace("url(#", f"url(#{name}-"))
+    root.attrib |= {"role": "img", "aria-label": printable(caption)}
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def _draw(block: Chart | Map) -> tuple[bytes, bytes]:
+    """A picture as SVG and PNG, the same bytes for the same picture."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise ElmokitError(
             'pictures need matplotlib, which is not installed: run pip install "elmokit[analysis]".'
         ) from None
-    if isinstance(block, Chart):
-        figure = Figure(figsize=block.size, layout="constrained")
-        block.draw(figure)
-        return figure
-    figure = Figure(figsize=(7, 7), layout="constrained")
+    with _plain_settings(block.name):
+        figure = Figure(figsize=block.size if isinstance(block, Chart) else (7, 7), layout="constrained")
+        if isinstance(block, Chart):
+            block.draw(figure)
+        else:
+            _scatter(figure, block)
+        svg, png = _render(figure, "svg"), _render(figure, "png")
+    return printable(svg.decode("utf-8")).encode("utf-8"), png
+
+
+@contextmanager
+def _plain_settings(salt: str) -> Iterator[None]:
+    """The settings of pictures, whatever the user's own are: no dates, no random names, and $ is a dollar."""
+    from cycler import cycler
+    from matplotlib import rc_context, rcdefaults, rcParams
+
+    with rc_context(), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        rcdefaults()
+        rcParams.update({"svg.hashsalt": salt, "svg.fonttype": "none", "text.parse_math": False, "font.size": 11})
+        rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
+        rcParams["axes.prop_cycle"] = cycler(color=COLOURS)
+        yield
+
+
+def _scatter(figure: "Figure", block: Map) -> None:
     axes = figure.subplots()
-    for group, colour in _colour_of(block).items():
+    colours = _colour_of(block)
+    dots = []
+    for group, colour in colours.items():
         own = [point for point in block.points if point.group == group]
-        axes.scatter([p.x for p in own], [p.y for p in own], s=36, c=colour, alpha=0.8, linewidths=0, label=group)
+        dots.append(axes.scatter([p.x for p in own], [p.y for p in own], s=36, c=colour, alpha=0.8, linewidths=0))
     axes.set(xticks=[], yticks=[])
-    axes.legend(frameon=False)
-    return figure
+    axes.legend(dots, [_shortened(printable(group)) for group in colours], frameon=False)
+
+
+def _shortened(text: str, length: int = 40) -> str:
+    return text if len(text) <= length else text[: length - 1] + "…"
 
 
 def _render(figure: "Figure", suffix: str) -> bytes:
-    """The same bytes for the same picture: neither dates nor random names in it."""
-    from matplotlib import rc_context
-
     buffer = io.BytesIO()
-    with rc_context({"svg.hashsalt": "elmokit", "svg.fonttype": "none"}):
-        figure.savefig(buffer, format=suffix, dpi=120, metadata={"Date": None} if suffix == "svg" else None)
+    figure.savefig(buffer, format=suffix, dpi=120, metadata=_NO_METADATA if suffix == "svg" else None)
     return buffer.getvalue()

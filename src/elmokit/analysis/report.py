@@ -4,10 +4,12 @@ An analysis gives a `Report`. `show` prints it, `elmokit.analysis.page.write_rep
 its figures. No block knows where it will be shown.
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 Cell = str | int | float | None
 """What a table holds; a number is rounded as its table says, None is an empty cell."""
-_WORDS_AROUND = 45
+_LEAST_AROUND, _MOST_AROUND = 12, 60
+"""Columns of a terminal on either side of a concordance's word."""
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,16 @@ class Table:
         """A cell as it is shown."""
         if cell is None:
             return ""
-        return f"{cell:.{self.decimals}f}" if isinstance(cell, float) else str(cell)
+        if isinstance(cell, float):
+            return f"{round(cell, self.decimals) + 0.0:.{self.decimals}f}"  # + 0.0: no -0.0
+        return str(cell)
+
+    @property
+    def numeric_columns(self) -> tuple[bool, ...]:
+        """Which columns have numbers, and so stand to the right."""
+        return tuple(
+            any(isinstance(row[column], int | float) for row in self.rows) for column in range(len(self.header))
+        )
 
 
 @dataclass(frozen=True)
@@ -103,35 +116,61 @@ class Report:
     figures: Mapping[str, Any]
 
 
+def printable(text: str) -> str:
+    """Text from outside without what commands a terminal, breaks XML or cannot be encoded: � stands there instead."""
+    return _UNPRINTABLE.sub("\ufffd", text)
+
+
 def show(report: Report, console: Console) -> None:
     """Print a report; pictures are left out."""
-    console.print(Text(report.title, style="bold"))
+    console.print(_rich_text(report.title, "bold"))
     for block in report.blocks:
         if isinstance(block, str):
-            console.print(Text(block))
+            console.print(_rich_text(block))
         elif isinstance(block, Table):
+            console.print(_rich_text(block.caption, "italic"))
             console.print(_rich_table(block))
         elif isinstance(block, Concordance):
-            console.print(Text(block.caption, style="italic"))
+            console.print(_rich_text(block.caption, "italic"))
+            around = _room_around(block, console.width)
             for line in block.lines:
-                console.print(_rich_line(line))
+                console.print(_rich_line(line, around), no_wrap=True, overflow="ellipsis")
+
+
+def _rich_text(text: str, style: str = "") -> Text:
+    """Text as it is: nothing in it is markup."""
+    return Text(printable(text), style=style)
 
 
 def _rich_table(table: Table) -> RichTable:
-    shown = RichTable(title=table.caption, title_justify="left", title_style="italic")
-    numeric = [
-        any(isinstance(row[column], int | float) for row in table.rows) for column in range(len(table.header))
-    ]  # one a column
-    for name, right in zip(table.header, numeric, strict=True):
-        shown.add_column(Text(name), justify="right" if right else "left")
+    shown = RichTable()
+    for name, right in zip(table.header, table.numeric_columns, strict=True):
+        shown.add_column(_rich_text(name), justify="right" if right else "left")
     for row in table.rows:
-        shown.add_row(*(Text(table.text_of(cell)) for cell in row))
+        shown.add_row(*(_rich_text(table.text_of(cell)) for cell in row))
     return shown
 
 
-def _rich_line(line: Line) -> Text:
+def _room_around(block: Concordance, width: int) -> int:
+    """Columns on each side of the words that leave room for the longest word and note."""
+    longest = max((cell_len(line.word) + cell_len(line.note) for line in block.lines), default=0)
+    return max(_LEAST_AROUND, min(_MOST_AROUND, (width - longest - 4) // 2))
+
+
+def _rich_line(line: Line, around: int) -> Text:
     """The word in the middle of the terminal, as concordances have it."""
-    before = " ".join(line.before.split())[-_WORDS_AROUND:].rjust(_WORDS_AROUND)
-    after = " ".join(line.after.split())[:_WORDS_AROUND].ljust(_WORDS_AROUND)
-    note = (f"  {line.note}", "dim") if line.note else ""
-    return Text.assemble(before, " ", (line.word, "bold cyan"), " ", after, note, no_wrap=True, overflow="ellipsis")
+    before, word, after, note = (
+        " ".join(printable(part).split()) for part in (line.before, line.word, line.after, line.note)
+    )
+    while cell_len(before) > around:
+        before = before[1:]
+    while cell_len(after) > around:
+        after = after[:-1]
+    return Text.assemble(
+        " " * (around - cell_len(before)) + before,
+        " ",
+        (word, "bold cyan"),
+        " ",
+        after + " " * (around - cell_len(after)),
+        (f"  {note}", "dim") if note else "",
+    )

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.layers import parse_layers
+
 if TYPE_CHECKING:
     from elmokit.embedding.bulk import EmbedSummary, Report
-    from elmokit.embedding.pooling import Layers
 
 DEFAULT_MODEL = "mini"
 """The model of commands about text: the one inside the package."""
@@ -63,7 +64,7 @@ def embed(
     """  # noqa: D301
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
-    parsed = _parse_layers(layers)
+    parsed = parse_layers(layers)
     from elmokit.embedding.bulk import EmbedOptions, embed_file
     from elmokit.embedding.dumps import check_output
     from elmokit.embedding.embedder import Embedder
@@ -105,18 +106,6 @@ def _return_freed_memory() -> None:
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(-3, 4 * 2**20)  # M_MMAP_THRESHOLD
         mallopt(-1, 16 * 2**20)  # M_TRIM_THRESHOLD, which would otherwise fall to 128 KB by the above
-
-
-def _parse_layers(text: str) -> "Layers":
-    """A number stands for a layer, several for weights; words are left to the embedder."""
-    try:
-        if "," in text:
-            return [float(weight) for weight in text.split(",")]
-        return int(text)
-    except ValueError:
-        if "," in text:
-            raise typer.BadParameter(f"{text!r} is no list of numbers.", param_hint="--layers") from None
-        return text
 
 
 def _print(done: "EmbedSummary", *, as_json: bool) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.threads import use_threads
 from elmokit.cli.training_bar import is_first_process, training_bar
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ def pretrain(
         device=device,
         tensorboard=tensorboard,
     )
+    if threads:
+        use_threads(threads)
     with training_bar(output) as bar:
         done = run(settings, files, report=bar.report, reading=bar.reading)
     _print(done, as_json=as_json)
@@ -119,6 +122,8 @@ def finetune(
         device=device,
         tensorboard=tensorboard,
     )
+    if threads:
+        use_threads(threads)
     with training_bar(output) as bar:
         done = run(model, settings, files, extend_vocab=extend_vocab, report=bar.report, reading=bar.reading)
     _print(done, as_json=as_json)

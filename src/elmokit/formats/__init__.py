@@ -20,6 +20,7 @@ from elmokit.formats.archive import unpacked
 from elmokit.formats.locate import Format, Location, locate
 from elmokit.formats.parts import ModelParts, assemble, fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.text.files import file_sha256
 
 SaveFormat = Literal["native", "bilm", "nlpl"]
 SAVE_FORMATS: tuple[SaveFormat, ...] = ("native", "bilm", "nlpl")
@@ -121,7 +122,7 @@ def describe(source: str | Path) -> ModelInfo:
         vocab_size=None if bilm.vocabulary is None else len(bilm.vocabulary),
         softmax=config.softmax,
         fingerprint=fingerprint(bilm),
-        files={path.name: packaged.file_sha256(path) for path in _files(location)},
+        files={path.name: file_sha256(path) for path in _files(location)},
         config=config,
         version=package.version if package else None,
         card=package.card if package else None,

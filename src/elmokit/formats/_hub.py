@@ -1,7 +1,6 @@
 """Fetch a model from the Hugging Face Hub, through `huggingface_hub` and its cache."""
 
 import errno
-import hashlib
 import os
 import re
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from elmokit.errors import DownloadError
 from elmokit.formats.published import is_published_form
+from elmokit.text.files import file_sha256
 
 # What our readers read and nothing else: no pickle but the three of ELMoForManyLangs, which are opened with
 # weights_only=True. `*` crosses folders in these patterns; a name without it is at the root only.
@@ -156,8 +156,7 @@ def _verify_blob(path: Path) -> None:
     blob = path.resolve()
     if not re.fullmatch(r"[0-9a-f]{64}", blob.name):
         return  # small files are named by their git id, and caches without symbolic links by the file's own name
-    with open(blob, "rb") as handle:
-        digest = hashlib.file_digest(handle, "sha256").hexdigest()
+    digest = file_sha256(blob)
     if digest != blob.name:
         raise DownloadError(
             f"{path} has SHA-256 {digest} but the Hub says {blob.name}, so it was altered or damaged: delete {blob} "

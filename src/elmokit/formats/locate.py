@@ -1,6 +1,7 @@
 """Which format a path is in, and which of its files are which."""
 
 import os.path
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Literal
@@ -103,13 +104,16 @@ def _replaced(path: Path, ending: str) -> str:
     return ending
 
 
+def _choose(named: Path, found: Sequence[Path]) -> Path | None:
+    """The one that is named as its companion, or the only one there is."""
+    return named if named in found else found[0] if len(found) == 1 else None
+
+
 def _weights_beside(options: Path) -> Path:
     named = options.parent / _replaced(options, "weights.hdf5")
     found = sorted((*options.parent.glob("*.hdf5"), *options.parent.glob("*.h5")))
-    if named in found:
-        return named
-    if len(found) == 1:
-        return found[0]
+    if (path := _choose(named, found)) is not None:
+        return path
     listed = f"{len(found)} HDF5 files ({', '.join(file.name for file in found[:4])})" if found else "no HDF5 file"
     raise FormatError(f"beside {options} lies {listed}: name the weights file of the model instead.")
 
@@ -117,9 +121,7 @@ def _weights_beside(options: Path) -> Path:
 def _options_beside(weights: Path) -> Path:
     named = weights.parent / _replaced(weights, "options.json")
     found = sorted(weights.parent.glob("*options*.json"))
-    if named in found:
-        return named
-    if len(found) == 1:
-        return found[0]
+    if (path := _choose(named, found)) is not None:
+        return path
     listed = f"{len(found)} options files" if found else "no options.json"
     raise FormatError(f"beside {weights} lies {listed}: put the model's own options.json there.")

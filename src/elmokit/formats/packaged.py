@@ -6,7 +6,6 @@ an editor changed; they lie beside the files, so they are no proof against inten
 """
 
 import difflib
-import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from elmokit.formats import native
 from elmokit.formats._atomic import atomic_directory
 from elmokit.formats.parts import assemble, fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.text.files import file_sha256
 
 FOLDER = Path(__file__).parents[1] / "models"
 NAMES = ("mini",)
@@ -143,9 +143,3 @@ def _read_sums(name: str) -> PackagedModel:
     if not whole:
         raise FormatError(f"{path / SUMS} of the packaged model {name} is missing or damaged: {_REMEDY}.")
     return model
-
-
-def file_sha256(path: Path) -> str:
-    """SHA-256 of a file's bytes, in hexadecimal."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

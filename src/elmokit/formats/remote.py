@@ -6,7 +6,6 @@ Environment: `ELMOKIT_CACHE` (where files are kept), `ELMOKIT_MIRROR` (another s
 """
 
 import errno
-import hashlib
 import json
 import os
 import re
@@ -24,6 +23,7 @@ from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats._hub import fetch_hub, looks_like_hub_id, offline_variable, parse_hub_id
 from elmokit.formats._transfer import Report, download_file
 from elmokit.formats.published import PublishedModel, RemoteFile
+from elmokit.text.files import file_sha256
 
 try:
     import fcntl
@@ -105,7 +105,7 @@ def _download_missing(model: PublishedModel, folder: Path, progress: bool | None
         for file in _missing(model, folder):
             target = folder / file.name
             if target.is_file():  # put there by hand: its sum counts from now on
-                _record(folder, file.name, _sum_of(target))
+                _record(folder, file.name, file_sha256(target))
                 continue
             download_file(
                 _mirrored(file.url),
@@ -121,18 +121,13 @@ def _verify(model: PublishedModel, folder: Path) -> None:
     sums = _read_sums(folder)
     for file in model.files:
         path = folder / file.name
-        digest = _sum_of(path)
+        digest = file_sha256(path)
         expected = file.sha256.lower() if file.sha256 else sums[file.name]
         if digest != expected:
             raise DownloadError(
                 f"{path} has SHA-256 {digest} but {expected} is expected, so it was altered or damaged: delete it to "
                 "download it again."
             )
-
-
-def _sum_of(path: Path) -> str:
-    with open(path, "rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()
 
 
 def _read_sums(folder: Path) -> dict[str, str]:

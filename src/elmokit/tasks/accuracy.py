@@ -1,48 +1,35 @@
-"""The share of right answers where an answer is one of a few classes, and which class was taken for which."""
+"""What tasks share whose answer is one of a few classes: their figure is the share of right answers."""
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Protocol, TypeVar
 
-from elmokit.errors import InputError
-
-Class = str | int
+from elmokit.tasks.base import Labels, Task
 
 
-@dataclass(frozen=True)
-class AccuracyScore:
-    """Counts of examples by their class and the predicted one."""
-
-    classes: tuple[Class, ...]
-    confusion: tuple[tuple[int, ...], ...]
-    """Row: the gold class, column: the predicted one, both in the order of `classes`."""
+class Labelled(Protocol):
+    """An example with its class."""
 
     @property
-    def num_examples(self) -> int:
-        """All examples."""
-        return sum(map(sum, self.confusion))
-
-    @property
-    def num_correct(self) -> int:
-        """Examples whose predicted class is the gold one."""
-        return sum(row[place] for place, row in enumerate(self.confusion))
-
-    @property
-    def accuracy(self) -> float:
-        """Share of the examples that are right; 0 if there are none."""
-        return self.num_correct / self.num_examples if self.num_examples else 0.0
+    def label(self) -> str | int:
+        """As the task predicts it."""
 
 
-def score_classes(gold: Sequence[Class], predicted: Sequence[Class], classes: Sequence[Class]) -> AccuracyScore:
-    """Compare classes example by example; `classes` are all there are, in the order of the counts."""
-    if len(gold) != len(predicted):
-        raise InputError(f"there are {len(predicted)} predicted classes for {len(gold)} examples: give one for each.")
-    known = frozenset(classes)
-    for name, labels in (("gold", gold), ("predicted", predicted)):
-        for number, label in enumerate(labels):
-            if label not in known:
-                raise InputError(
-                    f"example {number} has the {name} class {label!r}: choose one of {', '.join(map(str, classes))}."
-                )
-    counts = Counter(zip(gold, predicted, strict=True))
-    return AccuracyScore(tuple(classes), tuple(tuple(counts[row, column] for column in classes) for row in classes))
+Example = TypeVar("Example", bound=Labelled)
+
+
+class ClassTask(Task[Example]):
+    """A task with classes that are known before training."""
+
+    metric: ClassVar[str] = "accuracy"
+
+    def find_labels(self, examples: Sequence[Example]) -> Labels:
+        """Nothing: the classes are known."""
+        return {}
+
+    def counts(self, example: Example, prediction: Any) -> Sequence[float]:
+        """Whether it is right."""
+        return float(example.label == prediction), 1.0
+
+    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
+        """Accuracy."""
+        return {"accuracy": 100 * sums[0] / sums[1]}

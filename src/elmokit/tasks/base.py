@@ -125,9 +125,14 @@ class Task(ABC, Generic[Example]):
         except ValidationError as error:
             raise ConfigError(f"[model] has no valid settings for {self.name}: {describe_faults(error)}.") from None
 
+    def sentences(self, examples: Iterable[Example]) -> Iterator[tuple[str, ...]]:
+        """What a biLM reads of examples: the sentences of all their texts, without empty ones."""
+        texts = (text for example in examples for text in self.texts(example))
+        return (sentence for text in texts for sentence in text if sentence)
+
     def size(self, example: Example) -> int:
         """How long an example is, to batch similar ones."""
-        return sum(len(sentence) for text in self.texts(example) for sentence in text)
+        return sum(map(len, self.sentences([example])))
 
     def num_char_filters(self, settings: Any) -> tuple[int, int, int] | None:
         """Width of characters, number and width of filters of the task's own character features; None for none."""

@@ -187,7 +187,7 @@ class EpochBatches(Generic[Example]):
             part = order[start : start + stretch]
             part = part[np.argsort(self._sizes[part], kind="stable")]
             batches += [part[i : i + self.batch_size] for i in range(0, len(part), self.batch_size)]
-            if len(batches[-1]) == 1 and len(part) > 1:  # a batch norm cannot learn from one example
+            if len(batches[-1]) == 1 < self.batch_size and len(batches) > 1:  # a batch norm cannot learn from one
                 batches[-2:] = [np.concatenate(batches[-2:])]
         return [batches[int(number)] for number in random_order(len(batches), self.seed, self.epoch, 1)]
 

@@ -1,29 +1,15 @@
-"""A task with and without ELMo, over seeds: a row of the paper's Table 1, with the paper's own beside it.
+"""Variants of a task side by side, over seeds: how much each adds to a baseline, and whether that is luck.
 
-Every run is a process of its own with one thread, several side by side, in a folder of its own: repeat the command and
-what is done is not done again.
+With a biLM as the only variant that is a row of the paper's Table 1, whose own rows are here too.
 """
 
-import json
-import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from elmokit.cores import usable_cores
-from elmokit.errors import ElmokitError
-from elmokit.tasks.base import Task
 from elmokit.tasks.significance import paired_bootstrap
-
-Done = Callable[[str, dict[str, Any]], None]
-"""Is told of each run that has ended, by its name and result."""
+from elmokit.tasks.variants import Runs, Variant
 
 
 class PaperRow(NamedTuple):
@@ -44,55 +30,80 @@ PAPER = {
     "ner": PaperRow("CoNLL-2003", "F1", 90.15, 92.22, 21.0),
     "sentiment": PaperRow("SST-5", "accuracy", 51.4, 54.7, 6.8),
 }
+P_TEXT = (
+    "± is the standard deviation over seeds; p is the share of 10,000 resampled test sets on which the mean over seeds "
+    "is not above the baseline's."
+)
 
 
 @dataclass(frozen=True)
-class Variant:
-    """One side of a comparison."""
+class Side:
+    """The scores of a variant, one a seed."""
 
     name: str
-    arguments: tuple[str, ...]
-    """What `elmokit task train NAME` gets beside the files, seed and output."""
+    label: str
+    dev: tuple[float, ...]
+    test: tuple[float, ...]
+    p: float | None = None
+    """Share of resampled test sets on which it is not better than the baseline; None for the baseline itself."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"name": self.name, "label": self.label, "dev": summary(self.dev), "test": summary(self.test)}
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Scores of two sides by seed, and what they say."""
+    """A baseline and what is compared with it."""
 
     task: str
     metric: str
     seeds: tuple[int, ...]
-    baseline: tuple[float, ...]
-    elmo: tuple[float, ...]
-    p: float
-    """Share of resampled test sets on which ELMo is not better."""
+    baseline: Side
+    others: tuple[Side, ...]
 
-    @property
-    def increase(self) -> float:
-        """Absolute, of the means."""
-        return fmean(self.elmo) - fmean(self.baseline)
+    def increase(self, side: Side) -> float:
+        """Absolute, of the means on test."""
+        return fmean(side.test) - fmean(self.baseline.test)
 
-    @property
-    def relative(self) -> float:
-        """The share of the baseline's error that is gone, in percent."""
-        return 100 * self.increase / (100 - fmean(self.baseline))
+    def relative(self, side: Side) -> float | None:
+        """The share of the baseline's error that is gone, in percent; None if it makes none."""
+        error = 100 - fmean(self.baseline.test)
+        return 100 * self.increase(side) / error if error > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        sides = {"baseline": self.baseline, "elmo": self.elmo}
+        others = [
+            {
+                **side.to_dict(),
+                "increase": self.increase(side),
+                "relative_error_reduction": self.relative(side),
+                "p": side.p,
+            }
+            for side in self.others
+        ]
         return {
             "task": self.task,
             "metric": self.metric,
             "seeds": list(self.seeds),
-            **{
-                name: {"scores": list(scores), "mean": fmean(scores), "deviation": deviation(scores)}
-                for name, scores in sides.items()
-            },
-            "increase": self.increase,
-            "relative_error_reduction": self.relative,
-            "p": self.p,
-            "paper": PAPER[self.task]._asdict(),
+            "baseline": self.baseline.to_dict(),
+            "others": others,
         }
+
+
+def compare(runs: Runs, baseline: Variant, others: Sequence[Variant]) -> Comparison:
+    """Put variants beside a baseline, by the predictions that their runs left."""
+    task = runs.experiment.task
+    first = runs.test_counts(baseline)  # (S, N, C)
+
+    def side(variant: Variant) -> Side:
+        p = None
+        if variant != baseline:
+            p = paired_bootstrap(first, runs.test_counts(variant), lambda sums: task.figures(sums)[task.metric])
+        return Side(variant.name, variant.label, runs.scores(variant, "dev"), runs.scores(variant, "test"), p)
+
+    seeds = tuple(runs.experiment.seeds)
+    return Comparison(task.name, task.metric, seeds, side(baseline), tuple(side(variant) for variant in others))
 
 
 def deviation(scores: Sequence[float]) -> float:
@@ -100,67 +111,28 @@ def deviation(scores: Sequence[float]) -> float:
     return stdev(scores) if len(scores) > 1 else 0.0
 
 
-def run_all(
-    task: str,
-    variants: Sequence[Variant],
-    seeds: Sequence[int],
-    files: Sequence[str],
-    output: Path,
-    *,
-    processes: int | None = None,
-    done: Done | None = None,
-) -> dict[str, list[dict[str, Any]]]:
-    """Train every variant with every seed, seed by seed, and give the results of each variant in the order of seeds.
-
-    Args:
-        task: its name.
-        variants: what to train.
-        seeds: with which seeds.
-        files: the options that name files: --train, --dev, --test, --vectors.
-        output: a folder; a run's own is output/VARIANT-SEED.
-        processes: runs side by side; None is one a core.
-        done: is told of each run that has ended.
-    """
-
-    def run(job: tuple[int, Variant]) -> dict[str, Any]:
-        seed, variant = job
-        folder = output / f"{variant.name}-{seed}"
-        command = [sys.executable, "-m", "elmokit", "task", "train", task, *files, *variant.arguments]
-        command += ["--set", f"seed={seed}", "--output", str(folder), "--threads", "1", "--resume", "--json"]
-        ended = subprocess.run(command, capture_output=True, text=True, check=False)
-        if ended.returncode:
-            reason = ended.stderr.strip().splitlines()[-1] if ended.stderr.strip() else f"exit {ended.returncode}"
-            raise ElmokitError(f"the run {folder} failed ({reason.removeprefix('elmokit: ')}): repeat the command.")
-        result: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        if done is not None:
-            done(folder.name, result)
-        return result
-
-    jobs = [(seed, variant) for seed in seeds for variant in variants]
-    with ThreadPoolExecutor(processes or usable_cores()) as pool:
-        results = dict(zip(jobs, pool.map(run, jobs), strict=True))
-    return {variant.name: [results[seed, variant] for seed in seeds] for variant in variants}
+def summary(scores: Sequence[float]) -> dict[str, Any]:
+    """Scores with their mean and deviation, as plain values."""
+    return {"scores": list(scores), "mean": fmean(scores), "deviation": deviation(scores)}
 
 
-def compare(
-    task: Task[Any],
-    results: Mapping[str, Sequence[Mapping[str, Any]]],
-    names: tuple[str, str],
-    seeds: Sequence[int],
-    examples: Sequence[Any],
-    output: Path,
-) -> Comparison:
-    """Put two variants side by side on test examples, by the predictions that their runs left."""
-    counts: list[NDArray[np.float64]] = []
-    for name in names:
-        runs = [read_predictions(output / f"{name}-{seed}") for seed in seeds]
-        counts.append(np.stack([task.count_all(examples, run) for run in runs]))  # (S, N, C)
-    p = paired_bootstrap(counts[0], counts[1], lambda sums: task.figures(sums)[task.metric])
-    baseline, elmo = (tuple(float(result["test"][task.metric]) for result in results[name]) for name in names)
-    return Comparison(task.name, task.metric, tuple(seeds), baseline, elmo, p)
+def mean_text(scores: Sequence[float]) -> str:
+    """Mean and deviation for people; the mean alone of a single score."""
+    return f"{fmean(scores):.2f}" + (f" ± {deviation(scores):.2f}" if len(scores) > 1 else "")
 
 
-def read_predictions(folder: Path) -> list[Any]:
-    """The test predictions of a finished run."""
-    lines = (folder / "predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    return [json.loads(line) for line in lines]
+def setting_text(runs: Runs) -> str:
+    """On which data, with which settings and biLM, for people."""
+    setting = runs.setting()
+    parts = []
+    for name, number in setting["examples"].items():
+        files = ", ".join(file["name"] for file in setting["data"][name])
+        parts.append(f"{name}: {files} ({number:,} examples)")
+    changes = "".join(f", {name} = {value}" for name, value in setting["changes"].items())
+    vectors = ", ".join(file["name"] for file in setting["data"].get("vectors", []))
+    bilms = ", ".join(f"{name} ({digest[:8]})" for name, digest in setting["bilms"].items())
+    return (
+        f"{setting['task']}; {'; '.join(parts)}; preset {setting['preset']}{changes}"
+        f"{f'; word vectors: {vectors}' if vectors else ''}; biLM: {bilms}; "
+        f"seeds {', '.join(map(str, setting['seeds']))}."
+    )

@@ -1,11 +1,13 @@
 """The settings of a task run: what the presets in `presets/tasks` hold, validated where they enter."""
 
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
 from elmokit.config import Config, Positive
-from elmokit.training.config import Count, LoopConfig, OptimizerConfig, PresetConfig, Share, Weight
+from elmokit.errors import ConfigError
+from elmokit.training.config import Count, LoopConfig, OptimizerConfig, PresetConfig, Share, Weight, read_run
 
 
 class ElmoSettings(Config):
@@ -60,3 +62,20 @@ class TaskConfig(PresetConfig):
     average: Share = 0.0
     """Decay of the running average of the weights that is evaluated and kept; 0: the weights themselves."""
     seed: Count = 0
+    train_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of the training examples that is used, drawn by the seed; a smaller share lies inside a larger one."""
+
+
+def read_task_config(name: str, preset: str, changes: Mapping[str, str] | None = None) -> TaskConfig:
+    """Read the settings of a task's run.
+
+    Args:
+        name: of the task.
+        preset: "small", "paper", or the path of a TOML or JSON file.
+        changes: see `elmokit.training.config.read_run`.
+    """
+    source = preset if preset.endswith((".toml", ".json")) else f"{name}-{preset}"
+    config = read_run(TaskConfig, source, changes)
+    if config.task != name:
+        raise ConfigError(f"{source} has settings of {config.task}, not of {name}: give those of {name}.")
+    return config

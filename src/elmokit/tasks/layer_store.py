@@ -18,7 +18,6 @@ from elmokit.errors import ConfigError, InputError
 
 Report = Callable[[int, int], None]
 """Is told how many of how many sentences have been embedded."""
-Tokens = tuple[str, ...]
 
 _COMMIT_BYTES, _COMMIT_SECONDS = 256_000_000, 30.0
 _OPEN_CHUNKS = 4096

@@ -4,37 +4,39 @@ A run directory has `run.json` (settings, files), `log.jsonl`, `checkpoints/`, `
 run is done, `predictions.jsonl` (of the test files) and `result.json`.
 """
 
-import hashlib
 import json
-import platform
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from elmokit._version import __version__
 from elmokit.errors import ConfigError, InputError
 from elmokit.formats import load
 from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats.parts import fingerprint
-from elmokit.tasks.base import Task, TaskModel
+from elmokit.tasks.base import Task
 from elmokit.tasks.batches import EpochBatches
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.layer_store import Report as Embedding
+from elmokit.tasks.step import TaskStep
+from elmokit.tasks.subsets import draw_share
 from elmokit.tasks.trained import BilmUse, TrainedTask, load_trained
 from elmokit.tasks.words import build_table, read_vectors
+from elmokit.text.files import file_sha256
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.corpus import find_files
 from elmokit.training.log import RunLog
-from elmokit.training.loop import Loop, Report, StepResult
+from elmokit.training.loop import Loop, Report
 from elmokit.training.optim import Optimizer
+from elmokit.training.run_folder import refuse_second_run, remove_leftovers, versions
+
+_WORD_TABLE = "inputs.word_table"
+"""The parameter of which a batch touches few rows."""
 
 
 @dataclass(frozen=True)
@@ -53,65 +55,6 @@ class TaskFiles:
     resume: bool = False
     layers_folder: Path | None = None
     threads: int | None = None
-
-
-class TaskStep:
-    """Adds the gradients of a batch to a task model, and keeps the running average of its weights if one is wanted."""
-
-    def __init__(self, model: TaskModel, *, average: float) -> None:
-        self.model = model
-        self._decay = average
-        self._average: dict[str, Tensor] = {}
-
-    def __call__(self, batch: Any, number: int) -> StepResult:
-        """See `elmokit.training.loop.Step`."""
-        self._follow(number)
-        texts, gold = batch
-        loss = self.model.loss(texts, gold)
-        (loss + self.model.inputs.regularization()).backward()
-        return StepResult(float(loss.detach()), {}, len(texts[0].mask))
-
-    def _follow(self, number: int) -> None:
-        """Take the weights that the last step made into the average, which at first is young and forgets more."""
-        if not self._decay:
-            return
-        decay = min(self._decay, (1 + number) / (10 + number))
-        for name, parameter in self._learning():
-            if name in self._average:
-                self._average[name].lerp_(parameter.detach(), 1 - decay)
-            else:
-                self._average[name] = parameter.detach().clone()
-
-    def _learning(self) -> Iterator[tuple[str, nn.Parameter]]:
-        return ((name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad)
-
-    @contextmanager
-    def averaged(self) -> Iterator[None]:
-        """The model with its average weights."""
-        own = {name: parameter.detach().clone() for name, parameter in self._learning() if name in self._average}
-        self._put(self._average)
-        try:
-            yield
-        finally:
-            self._put(own)
-
-    def _put(self, weights: Mapping[str, Tensor]) -> None:
-        with torch.no_grad():
-            for name, parameter in self._learning():
-                if name in weights:
-                    parameter.copy_(weights[name])
-
-    def state_dict(self) -> dict[str, Any]:
-        """The average."""
-        return {"average": self._average}
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with an average."""
-        self._average = state["average"]
-
-    def overflowed(self) -> bool:
-        """Nothing is scaled."""
-        return False
 
 
 def train_task(
@@ -133,51 +76,87 @@ def train_task(
         report: is told of every log entry.
         embedding: is told how much of the data the biLM has embedded.
     """
-    result_path = files.output / "result.json"
-    checkpoints = Checkpoints(files.output / "checkpoints", keep=1)
-    if not files.resume and (checkpoints.find() or result_path.exists()):
-        raise ConfigError(
-            f"{files.output} holds a run already: repeat the command with --resume to go on with it, or give another "
-            "--output."
-        )
-    _clean(files.output)
-    if files.resume and result_path.exists():
-        done: dict[str, Any] = json.loads(result_path.read_text(encoding="utf-8"))
-        _check_settings(files.output, done["config"], config)
+    output = files.output
+    checkpoints = Checkpoints(output / "checkpoints", keep=1)
+    if not files.resume:
+        refuse_second_run(output, checkpoints)
+    remove_leftovers(output)
+    if files.resume and (done := read_result(output, config)) is not None:
         shutil.rmtree(checkpoints.directory, ignore_errors=True)
         return done
     torch.manual_seed(config.seed)
     sets = read_sets(task, config, files)
     trained = _build(task, config, files, sets["train"])
     trained.prepare([example for examples in sets.values() for example in examples], embedding)
-    files.output.mkdir(parents=True, exist_ok=True)
-    step = TaskStep(trained.model, average=config.average)
-    batches = EpochBatches(
-        sets["train"],
-        size=task.size,
+    output.mkdir(parents=True, exist_ok=True)
+    batches = _build_batches(trained, sets["train"])
+    log = RunLog(output / "log.jsonl")
+    loop = _build_loop(trained, batches, sets["dev"], files, checkpoints=checkpoints, log=log, report=report)
+    origin = _describe(config, files, trained)
+    if not (files.resume and loop.resume()):
+        log.rewind(0)
+        write_text_atomic(output / "run.json", json.dumps(origin, indent=1) + "\n")
+    fitted = loop.run()
+    best = load_trained(
+        output / "model", tasks, bilm=files.bilm, layers_folder=files.layers_folder, threads=files.threads
+    )
+    result = {
+        **origin,
+        "examples": {name: len(examples) for name, examples in sets.items()},
+        "num_parameters": sum(parameter.numel() for _, parameter in _learning(trained)),
+        "steps": fitted.progress.step,
+        "best_step": fitted.progress.best_step,
+        "epochs": batches.epoch,
+        "reason": fitted.reason,
+        **_score(best, sets, output),
+    }
+    write_text_atomic(output / "result.json", json.dumps(result, indent=1) + "\n")
+    shutil.rmtree(checkpoints.directory, ignore_errors=True)
+    return result
+
+
+def _build_batches(trained: TrainedTask, train: Sequence[Any]) -> EpochBatches[Any]:
+    config = trained.config
+    return EpochBatches(
+        train,
+        size=trained.task.size,
         batch_size=config.batch_size,
         num_epochs=config.num_epochs,
         seed=config.seed,
         collate=trained.collate,
     )
-    learning = [(name, parameter) for name, parameter in trained.model.named_parameters() if parameter.requires_grad]
-    sparse = [pair for pair in learning if pair[0] == "inputs.word_table"]
+
+
+def _build_loop(
+    trained: TrainedTask,
+    batches: EpochBatches[Any],
+    dev: Sequence[Any],
+    files: TaskFiles,
+    *,
+    checkpoints: Checkpoints,
+    log: RunLog,
+    report: Report | None,
+) -> Loop:
+    config, task = trained.config, trained.task
+    step = TaskStep(trained.model, average=config.average)
+    learning = _learning(trained)
     num_steps = config.loop.max_steps or batches.num_batches * config.num_epochs // config.loop.accumulate
-    log = RunLog(files.output / "log.jsonl")
+    dense = [pair for pair in learning if pair[0] != _WORD_TABLE]
+    sparse = [pair for pair in learning if pair[0] == _WORD_TABLE]
 
     def evaluate() -> Mapping[str, float]:
         with step.averaged():
-            return task.score(sets["dev"], trained.predict(sets["dev"]))
+            return task.score(dev, trained.predict(dev))
 
     def save_best() -> None:
         with step.averaged():
             trained.save(files.output / "model")
 
-    loop = Loop(
+    return Loop(
         model=trained.model.train(),
         batches=batches,
         step=step,
-        optimizer=Optimizer([pair for pair in learning if pair not in sparse], sparse, config.optimizer, num_steps),
+        optimizer=Optimizer(dense, sparse, config.optimizer, num_steps),
         config=config.loop,
         num_steps=num_steps,
         evaluate=evaluate,
@@ -189,32 +168,22 @@ def train_task(
         identity=_identity(config, files, trained.use),
         report=report,
     )
-    if not (files.resume and loop.resume()):
-        log.rewind(0)
-        write_text_atomic(files.output / "run.json", json.dumps(_describe(config, files, trained), indent=1) + "\n")
-    fitted = loop.run()
-    best = load_trained(
-        files.output / "model", tasks, bilm=files.bilm, layers_folder=files.layers_folder, threads=files.threads
-    )
-    result = {
-        **_describe(config, files, trained),
-        "examples": {name: len(examples) for name, examples in sets.items()},
-        "num_parameters": sum(parameter.numel() for _, parameter in learning),
-        "steps": fitted.progress.step,
-        "best_step": fitted.progress.best_step,
-        "epochs": batches.epoch,
-        "reason": fitted.reason,
-        "dev": dict(task.score(sets["dev"], best.predict(sets["dev"]))),
-        "mixes": best.mixes(),
-    }
+
+
+def _learning(trained: TrainedTask) -> list[tuple[str, nn.Parameter]]:
+    return [(name, parameter) for name, parameter in trained.model.named_parameters() if parameter.requires_grad]
+
+
+def _score(best: TrainedTask, sets: Mapping[str, Sequence[Any]], output: Path) -> dict[str, Any]:
+    """What the best model gives, on dev and, if there is one, on the test set, whose predictions are written too."""
+    task = best.task
+    found = {"dev": dict(task.score(sets["dev"], best.predict(sets["dev"]))), "mixes": best.mixes()}
     if sets["test"]:
         predictions = best.predict(sets["test"])
         lines = (json.dumps(prediction, ensure_ascii=False) + "\n" for prediction in predictions)
-        write_text_atomic(files.output / "predictions.jsonl", "".join(lines))
-        result["test"] = dict(task.score(sets["test"], predictions))
-    write_text_atomic(result_path, json.dumps(result, indent=1) + "\n")
-    shutil.rmtree(checkpoints.directory, ignore_errors=True)
-    return result
+        write_text_atomic(output / "predictions.jsonl", "".join(lines))
+        found["test"] = dict(task.score(sets["test"], predictions))
+    return found
 
 
 def evaluate_task(trained: TrainedTask, patterns: Sequence[str]) -> dict[str, float]:
@@ -230,7 +199,8 @@ def read_sets(task: Task[Any], config: TaskConfig, files: TaskFiles) -> dict[str
         missing = "dev" if files.train else "training"
         raise InputError(f"there are no {missing} files for {task.name}: name at least one.")
     named = {"train": files.train, "dev": files.dev, "test": files.test}
-    return {name: _read(task, config, paths, training=name == "train") for name, paths in named.items()}
+    sets = {name: _read(task, config, paths, training=name == "train") for name, paths in named.items()}
+    return {**sets, "train": draw_share(sets["train"], config.train_fraction, config.seed)}
 
 
 def _read(task: Task[Any], config: TaskConfig, patterns: Sequence[str], *, training: bool) -> list[Any]:
@@ -244,9 +214,7 @@ def _read(task: Task[Any], config: TaskConfig, patterns: Sequence[str], *, train
 
 
 def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequence[Any]) -> TrainedTask:
-    counts = Counter(
-        token for example in train for text in task.texts(example) for sentence in text for token in sentence
-    )
+    counts = Counter(token for sentence in task.sentences(train) for token in sentence)
     words = config.words
     vectors = [read_vectors(path, max_words=words.max_vectors) for name in files.vectors for path in find_files([name])]
     table, first = build_table(counts, vectors, width=words.width, min_count=words.min_count, seed=config.seed)
@@ -269,21 +237,26 @@ def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequenc
     )
 
 
-def _clean(output: Path) -> None:
-    """Remove what a kill has left half-written."""
-    for path in output.glob(".*.tmp"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
 def _decisive(config: TaskConfig) -> dict[str, Any]:
     """The settings that decide what a run gives: all but how often it writes."""
     return config.model_dump(mode="json", exclude={"loop": {"log_every", "checkpoint_every", "keep_checkpoints"}})
 
 
+def read_result(output: Path, config: TaskConfig) -> dict[str, Any] | None:
+    """What a finished run of these settings has found; None if the run in the folder is not finished."""
+    path = output / "result.json"
+    if not path.exists():
+        return None
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    _check_settings(output, result["config"], config)
+    return result
+
+
 def _check_settings(output: Path, saved: Mapping[str, Any], config: TaskConfig) -> None:
     """Refuse to take the result of a finished run for that of other settings."""
+    defaults = TaskConfig(task=config.task).model_dump(mode="json")  # of settings that are younger than the run
     for name, value in _decisive(config).items():
-        before = saved.get(name)
+        before = saved.get(name, defaults[name])
         if name == "loop":
             before = {part: saved["loop"].get(part) for part in value}
         if before != value:
@@ -314,15 +287,9 @@ def _describe(config: TaskConfig, files: TaskFiles, trained: TrainedTask) -> dic
             for name in ("train", "dev", "test", "vectors")
             if getattr(files, name)
         },
-        "versions": {
-            "elmokit": __version__,
-            "torch": torch.__version__,
-            "numpy": np.__version__,
-            "python": platform.python_version(),
-        },
+        "versions": versions(),
     }
 
 
 def _digest(path: Path) -> dict[str, str]:
-    with path.open("rb") as file:
-        return {"name": path.name, "sha256": hashlib.file_digest(file, "sha256").hexdigest()}
+    return {"name": path.name, "sha256": file_sha256(path)}

@@ -4,12 +4,14 @@ IOB1 begins a span with B- only where one of the same type stands right before i
 last token (L-) and a span of one token (U-).
 """
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from elmokit.errors import InputError
 
+Item = TypeVar("Item")
 _BEGINS, _ENDS = frozenset("BUS"), frozenset("LUES")
 
 
@@ -43,6 +45,24 @@ class SpanCounts:
     def f1(self) -> float:
         """Harmonic mean of precision and recall; 0 if nothing is right."""
         return 2 * self.correct / (self.gold + self.predicted) if self.correct else 0.0
+
+
+def count_labelled(
+    pairs: Iterable[tuple[set[Item], set[Item]]], label: Callable[[Item], str]
+) -> tuple[SpanCounts, dict[str, SpanCounts]]:
+    """Counts over all pairs of what there is and what was predicted, and of each label, in alphabetical order."""
+    in_gold: Counter[str] = Counter()
+    in_predicted: Counter[str] = Counter()
+    correct: Counter[str] = Counter()
+    for wanted, found in pairs:
+        in_gold.update(map(label, wanted))
+        in_predicted.update(map(label, found))
+        correct.update(map(label, wanted & found))
+    labels = sorted(in_gold | in_predicted)
+    return (
+        SpanCounts(in_gold.total(), in_predicted.total(), correct.total()),
+        {name: SpanCounts(in_gold[name], in_predicted[name], correct[name]) for name in labels},
+    )
 
 
 def to_spans(tags: Sequence[str]) -> tuple[Span, ...]:

@@ -90,8 +90,7 @@ class TrainedTask:
     def prepare(self, examples: Sequence[Any], report: Report | None = None) -> None:
         """Let the frozen biLM embed what it has not yet."""
         if self.store is not None:
-            texts = (text for example in examples for text in self.task.texts(example))
-            self.store.prepare((sentence for text in texts for sentence in text if sentence), report)
+            self.store.prepare(self.task.sentences(examples), report)
 
     def collate(self, examples: Sequence[Any]) -> tuple[list[TokenBatch], Any]:
         """The batch of examples."""

@@ -20,9 +20,6 @@ from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 Ids = NDArray[np.int64]
 
-NUM_BYTE_CHARACTERS = 261
-"""Rows of the character table of a byte model: 256 bytes and five marks."""
-
 _BEGIN_SENTENCE, _END_SENTENCE, _BEGIN_WORD, _END_WORD, _PAD = 257, 258, 259, 260, 261
 MIN_CHARACTERS = 3
 

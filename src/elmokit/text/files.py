@@ -1,7 +1,8 @@
-"""Open text by what its name says: plain, or compressed as .gz, .xz or .bz2."""
+"""Open text by what its name says: plain, or compressed as .gz, .xz or .bz2; and what tells files apart."""
 
 import bz2
 import gzip
+import hashlib
 import io
 import lzma
 import zlib
@@ -50,6 +51,18 @@ class _Text(io.TextIOWrapper):
             return super().read(size)
         except _FAILURES as error:
             raise _reworded(self._path, error) from None
+
+
+def first_line(path: Path) -> str:
+    """The first line that is not blank, with its end, by which formats are told apart; "" if there is none."""
+    with open_text(path) as lines:
+        return next((line for line in lines if line.strip()), "")
+
+
+def file_sha256(path: Path) -> str:
+    """SHA-256 of a file's bytes, in hexadecimal."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _reworded(path: Path, error: Exception) -> InputError:

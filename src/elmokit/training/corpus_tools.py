@@ -1,7 +1,6 @@
 """What a corpus is made ready with: word counts, a vocabulary, shards of tokenized sentences."""
 
 import gzip
-import hashlib
 import json
 import lzma
 import warnings
@@ -16,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.text.files import file_sha256
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, write_vocabulary
 from elmokit.training.corpus import Input, check_input
 from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block, tokenize_lines
@@ -241,9 +241,7 @@ def _passages_of_block(block: Block, *, size: int, input: Input, errors: Errors)
 def _describe(path: Path) -> dict[str, Any]:
     if not path.is_file():  # a pipe has been read already
         return {"name": path.name, "num_bytes": None, "sha256": None}
-    with path.open("rb") as file:
-        sha256 = hashlib.file_digest(file, "sha256").hexdigest()
-    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": sha256}
+    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": file_sha256(path)}
 
 
 _COMPRESS: dict[Compression, tuple[str, Callable[[bytes], bytes]]] = {

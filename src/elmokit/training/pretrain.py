@@ -6,19 +6,15 @@ was counted), `log.jsonl`, `checkpoints/`, `best/` (the model of the best evalua
 """
 
 import json
-import platform
-import shutil
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from elmokit._version import __version__
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.formats import load, save
 from elmokit.formats._atomic import write_text_atomic
@@ -35,6 +31,7 @@ from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
 from elmokit.training.optim import Optimizer
 from elmokit.training.perplexity import measure_perplexity, read_text
+from elmokit.training.run_folder import refuse_second_run, remove_leftovers, versions
 from elmokit.training.step import LanguageModelStep
 from elmokit.training.survey import survey_corpus
 from elmokit.training.windows import WindowStream
@@ -136,18 +133,15 @@ class Run:
         self.device = own_device(files.device)
         _check_device(self.device)
         self.checkpoints = Checkpoints(self.output / "checkpoints", keep=config.loop.keep_checkpoints)
-        if not files.resume and (self.checkpoints.find() or (self.output / "result.json").exists()):
-            raise ConfigError(
-                f"{self.output} holds a run already: repeat the command with --resume to go on with it, or give "
-                "another --output."
-            )
+        if not files.resume:
+            refuse_second_run(self.output, self.checkpoints)
         self.train_files = find_files(files.train)
         self.heldout = read_text(find_files(files.heldout), input=config.corpus.input) if files.heldout else []
         if files.heldout and not self.heldout:
             raise InputError(f"the held-out text ({', '.join(files.heldout)}) has no sentence: give files with text.")
         self.output.mkdir(parents=True, exist_ok=True)
         if self.processes.is_first:
-            self._clean()
+            remove_leftovers(self.output)
             self._survey(reading)
         self.processes.wait()
         self.corpus: dict[str, Any] = json.loads((self.output / "corpus.json").read_text(encoding="utf-8"))
@@ -160,11 +154,6 @@ class Run:
         """How often each word of the vocabulary is predicted, the boundaries by one direction each."""
         counts = [int(line) for line in (self.output / "counts.txt").read_text(encoding="utf-8").split()]
         return torch.tensor(counts, dtype=torch.float64)  # (V,)
-
-    def _clean(self) -> None:
-        """Remove what a kill has left half-written."""
-        for path in self.output.glob(".*.tmp"):
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
 
     def _survey(self, reading: Share | None) -> None:
         """Count the training text, once in a run's life, and keep its vocabulary and size.
@@ -230,14 +219,7 @@ class Run:
             precision=config.precision,
             threads=files.threads,
         )
-        sentences = SentenceStream(
-            self.train_files,
-            input=config.corpus.input,
-            seed=config.seed,
-            buffer_sentences=config.corpus.buffer_sentences,
-            passage_sentences=config.corpus.passage_sentences,
-            num_epochs=None if config.loop.max_steps else config.num_epochs,
-        )
+        sentences = self._open_text()
         windows = WindowStream(
             sentences,
             bilm.vocabulary,
@@ -277,6 +259,17 @@ class Run:
         finally:
             log.close()
             leave()
+
+    def _open_text(self) -> SentenceStream:
+        config = self.config
+        return SentenceStream(
+            self.train_files,
+            input=config.corpus.input,
+            seed=config.seed,
+            buffer_sentences=config.corpus.buffer_sentences,
+            passage_sentences=config.corpus.passage_sentences,
+            num_epochs=None if config.loop.max_steps else config.num_epochs,
+        )
 
     def _begin(self, bilm: BiLM, loop: Loop, sentences: SentenceStream, *, measure: bool) -> None:
         """What a run does once in its life: find its place in the text, write its settings, open its log."""
@@ -333,7 +326,6 @@ class Run:
         )
 
     def _write_settings(self, bilm: BiLM, num_steps: int) -> None:
-        versions = {"elmokit": __version__, "torch": torch.__version__, "numpy": np.__version__}
         content = {
             "config": self.config.model_dump(mode="json"),
             "model": bilm.config.model_dump(mode="json"),
@@ -342,7 +334,7 @@ class Run:
             "num_processes": self.processes.size,
             "train": [str(path) for path in self.train_files],
             "heldout": [str(path) for path in self.files.heldout],
-            "versions": {**versions, "python": platform.python_version()},
+            "versions": versions(),
             "note": self.note,
         }
         write_text_atomic(self.output / "run.json", json.dumps(content, indent=1) + "\n")

@@ -1,6 +1,5 @@
 import gzip
 import io
-import os
 import tarfile
 import warnings
 from collections.abc import Callable, Iterator
@@ -9,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from elmokit.errors import ElmokitError, ElmokitWarning, FormatError, InputError
-from elmokit.tasks.coref import archive
 from elmokit.tasks.coref.document import CorefDocument, Mention
 from elmokit.tasks.coref.reader import read_conll2012, read_litbank, read_ontogum
-
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[4] / "shared" / "data")
-needs_data = pytest.mark.skipif(not (DATA / "coref").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+from elmokit.text import archive as text_archive
+from tests.data import DATA, needs_data
 
 CONLL2012 = """\
 #begin document (bc/cctv/00/cctv_0001); part 000
@@ -61,7 +58,7 @@ def write(folder: Path, text: str) -> Path:
 
 def pack(folder: Path, files: dict[str, str], name: str = "data.tar.gz") -> Path:
     path = folder / name
-    with tarfile.open(path, "w:gz") as packed:
+    with tarfile.open(path, "w:xz" if path.suffix == ".xz" else "w:gz") as packed:
         for member, text in files.items():
             info = tarfile.TarInfo(f"top/{member}")
             info.size = len(text.encode())
@@ -270,10 +267,10 @@ def test_archives_that_are_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         info = tarfile.TarInfo("a.conll")
         info.size = 1
         packed.addfile(info, io.BytesIO(b"\xe4"))
-    with pytest.raises(FormatError, match=r"latin\.tar: a\.conll is not UTF-8 text: fetch the archive again"):
+    with pytest.raises(FormatError, match=r"latin\.tar: a\.conll is not UTF-8 text: give a \.tar\.xz"):
         list(read_litbank(path))
-    monkeypatch.setattr(archive, "MAX_FILE_BYTES", 10)
-    with pytest.raises(FormatError, match=r"top/a_brat\.conll has [0-9]+ bytes: no document is that large"):
+    monkeypatch.setattr(text_archive, "MAX_FILE_BYTES", 10)
+    with pytest.raises(FormatError, match=r"top/a_brat\.conll has [0-9]+ bytes, more than any text: give a \.tar\.xz"):
         list(read_litbank(pack_litbank(tmp_path, LITBANK)))
 
 
@@ -289,7 +286,7 @@ def totals(documents: list[CorefDocument]) -> tuple[int, ...]:
     )
 
 
-@needs_data
+@needs_data("coref")
 @pytest.mark.parametrize(
     ("split", "expected"),
     [
@@ -304,7 +301,7 @@ def test_counts_of_litbank(split: str, expected: tuple[int, ...]) -> None:
 
 
 # One of the 1,910 mentions of test2 is opened but not closed.
-@needs_data
+@needs_data("coref")
 @pytest.mark.parametrize(
     ("split", "expected", "faults"),
     [

@@ -1,4 +1,3 @@
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,9 +8,7 @@ from hypothesis import strategies as st
 from elmokit.errors import ElmokitWarning, InputError
 from elmokit.tasks.ner.reader import NerExample, read_conll2003, read_wnut
 from elmokit.tasks.spans import Span, to_bioul, to_iob1, to_iob2, to_spans
-
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[4] / "shared" / "data")
-needs_data = pytest.mark.skipif(not (DATA / "ner").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+from tests.data import DATA, needs_data
 
 # What conlleval makes of ill-formed tags; seqeval 1.2.2 reads all of these the same.
 READINGS = {
@@ -133,7 +130,7 @@ def totals(examples: Iterator[NerExample]) -> tuple[int, int, int, int]:
     )
 
 
-@needs_data
+@needs_data("ner")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
@@ -146,7 +143,7 @@ def test_counts_of_conll2003(name: str, expected: tuple[int, ...]) -> None:
     assert totals(read_conll2003(DATA / "ner" / "conll2003" / name)) == expected
 
 
-@needs_data
+@needs_data("ner")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

@@ -1,6 +1,5 @@
 import bz2
 import json
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -9,9 +8,7 @@ import pytest
 
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.tasks.nli.reader import NliExample, read_nli, split_by_premise
-
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[4] / "shared" / "data")
-needs_data = pytest.mark.skipif(not (DATA / "nli").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+from tests.data import DATA, needs_data
 
 
 @pytest.fixture
@@ -155,7 +152,7 @@ def test_other_splits() -> None:
         split_by_premise(examples, share=10)
 
 
-@needs_data
+@needs_data("nli")
 def test_counts_of_snli() -> None:
     folder = DATA / "nli" / "snli-dev-test"
     examples = list(read_nli(folder / "snli_dev.jsonl.xz", input="tokens"))
@@ -169,13 +166,13 @@ def test_counts_of_snli() -> None:
     assert len({example.premise for example in choose}) == 331
 
 
-@needs_data
+@needs_data("nli")
 @pytest.mark.parametrize(("name", "expected"), [("train", 4_500), ("dev", 500), ("test", 4_927)])
 def test_counts_of_sick(name: str, expected: int) -> None:
     assert len(list(read_nli(DATA / "nli" / "sick" / f"SICK_{name}.txt", input="text"))) == expected
 
 
-@needs_data
+@needs_data("nli")
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [

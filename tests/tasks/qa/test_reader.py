@@ -1,7 +1,6 @@
 import copy
 import json
 import lzma
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ from elmokit.errors import ElmokitWarning, InputError
 from elmokit.tasks.qa.metric import score_answers
 from elmokit.tasks.qa.reader import Answer, Paragraph, QaExample, TokenSpan, read_squad
 from elmokit.text.tokenize import tokenize
-
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[4] / "shared" / "data")
-needs_data = pytest.mark.skipif(not (DATA / "qa").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+from tests.data import DATA, needs_data
 
 CONTEXT = " Dr. No kicked a 33-yard goal. It cost US$5 (1990–1995)."
 SQUAD: dict[str, Any] = {
@@ -212,7 +209,7 @@ def test_other_files(text: str, fault: str, tmp_path: Path) -> None:
 
 
 # The scores of the spans themselves: what a model that finds the tokens of the first gold answer gets.
-@needs_data
+@needs_data("qa")
 @pytest.mark.parametrize(
     ("name", "counts", "inexact", "scores"),
     [

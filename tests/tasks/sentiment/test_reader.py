@@ -1,5 +1,4 @@
 import gzip
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ from elmokit.tasks.sentiment.reader import (
     read_sst,
     read_trees,
 )
-
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[4] / "shared" / "data")
-needs_data = pytest.mark.skipif(not (DATA / "sentiment").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+from tests.data import DATA, needs_data
 
 TREES = """(4 (2 It) (3 (2 is) (3 good)))
 (1 (1 bad) (2 .))
@@ -165,7 +162,7 @@ def test_unknown_input(tmp_path: Path) -> None:
 
 
 # Three tokens of train hold a no-break space (`8 1/2`); a count of words without white space gives 163,560.
-@needs_data
+@needs_data("sentiment")
 @pytest.mark.parametrize(
     ("name", "sentences", "tokens", "binary", "phrases", "binary_phrases"),
     [

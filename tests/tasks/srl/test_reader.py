@@ -1,5 +1,4 @@
 import gzip
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,9 +14,7 @@ from elmokit.tasks.srl.reader import (
     read_conll2012,
     read_ewt_propbank,
 )
-
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[4] / "shared" / "data")
-needs_data = pytest.mark.skipif(not (DATA / "srl").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+from tests.data import DATA, needs_data
 
 EWT = """\
 doc/one 0 0 The DT (NP* - - (ARG1* *
@@ -202,7 +199,7 @@ def test_files_of_another_format(
         list(read(write(tmp_path, text)))
 
 
-@needs_data
+@needs_data("srl")
 @pytest.mark.parametrize(
     ("name", "expected"),
     [

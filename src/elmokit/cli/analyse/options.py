@@ -1,19 +1,19 @@
 """What the analyses' commands share: their options, and what becomes of a report."""
 
 import json
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.threads import use_threads
+
 if TYPE_CHECKING:
     from elmokit.analysis.report import Report
     from elmokit.embedding.embedder import Embedder
 
-ModelOption = Annotated[str, typer.Option("--model", help="The biLM: a path, a published name or a Hub id.")]
 OutputOption = Annotated[
     Path | None, typer.Option("--output", help="A folder for the page (HTML), pictures (PNG, SVG) and figures (JSON).")
 ]
@@ -22,18 +22,13 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use; by
 InputOption = Annotated[
     Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
 ]
-Progress = Callable[[int, int], None]
-"""Is told how much of how much is done."""
 
 
 def load_embedder(model: str, threads: int | None) -> "Embedder":
     """The model of an analysis, on so many cores."""
-    import torch
-
-    from elmokit.cores import usable_cores
     from elmokit.embedding.embedder import Embedder
 
-    torch.set_num_threads(threads or usable_cores())
+    use_threads(threads)
     return Embedder.from_pretrained(model, threads=threads)
 
 
@@ -54,14 +49,10 @@ def finish(report: "Report", output: Path | None, as_json: bool) -> None:
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Progress | None]:
-    """A bar on a terminal, None elsewhere."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Display
-
-    with Display(console=Console(stderr=True), transient=True) as display:
-        number = display.add_task(what, total=None)
-        yield lambda done, total: display.update(number, completed=done, total=total)
+def telling_how_to_go_on() -> Iterator[None]:
+    """If the user stops work that keeps what it has, say so."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("elmokit: stopped; repeat the command to go on from here", err=True)
+        raise

@@ -8,7 +8,7 @@ from typing import Literal
 from elmokit.errors import InputError
 from elmokit.tasks.coref.document import CorefDocument
 from elmokit.tasks.coref.reader import read_conll2012, read_litbank, read_ontogum
-from elmokit.text.files import open_text
+from elmokit.text.files import first_line
 
 Format = Literal["auto", "conll2012", "litbank", "ontogum"]
 _ARCHIVES: dict[str, Callable[[Path, Path | None], Iterator[CorefDocument]]] = {
@@ -35,9 +35,8 @@ def read_documents(path: Path, format: Format = "auto") -> Iterator[CorefDocumen
         if not named:
             raise InputError(f"{path} is of no corpus that its name tells: set model.format to {' or '.join(corpora)}.")
         return _ARCHIVES[named[0]](path, None)
-    with open_text(path) as lines:
-        first = next((line.strip() for line in lines if line.strip()), "")
-    if format == "auto" and first.startswith("#"):
+    first = first_line(path)
+    if format == "auto" and first.lstrip().startswith("#"):
         return read_conll2012(path)
     for corpus in corpora:
         for suffix in _SUFFIXES:

@@ -1,11 +1,10 @@
 """Exact span precision, recall and F1, counted as conlleval counts: a span is right if its tokens and its type are."""
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from elmokit.errors import InputError
-from elmokit.tasks.spans import Span, SpanCounts, to_spans
+from elmokit.tasks.spans import Span, SpanCounts, count_labelled, to_spans
 
 
 @dataclass(frozen=True)
@@ -25,17 +24,8 @@ def score_spans(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Spa
     """Compare the spans of sentences, sentence by sentence."""
     if len(gold) != len(predicted):
         raise InputError(f"there are {len(predicted)} predicted sentences for {len(gold)}: give one for each.")
-    in_gold: Counter[str] = Counter()
-    in_predicted: Counter[str] = Counter()
-    correct: Counter[str] = Counter()
-    for wanted, found in zip(map(set, gold), map(set, predicted), strict=True):
-        in_gold.update(span.type for span in wanted)
-        in_predicted.update(span.type for span in found)
-        correct.update(span.type for span in wanted & found)
-    return SpanScore(
-        SpanCounts(in_gold.total(), in_predicted.total(), correct.total()),
-        {kind: SpanCounts(in_gold[kind], in_predicted[kind], correct[kind]) for kind in sorted(in_gold | in_predicted)},
-    )
+    pairs = zip(map(set, gold), map(set, predicted), strict=True)
+    return SpanScore(*count_labelled(pairs, lambda span: span.type))
 
 
 def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> SpanScore:

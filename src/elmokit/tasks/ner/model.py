@@ -20,7 +20,7 @@ from elmokit.tasks.layers import BiRnn, Crf, InputDropout
 from elmokit.tasks.ner.metric import score_spans
 from elmokit.tasks.ner.reader import NerExample, read_conll2003, read_wnut
 from elmokit.tasks.spans import Span, SpanCounts, to_bioul, to_spans
-from elmokit.text.files import open_text
+from elmokit.text.files import first_line
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
 
@@ -170,6 +170,4 @@ def _spans(prediction: Any) -> list[Span]:
 
 
 def _read(path: Path) -> Iterator[NerExample]:
-    with open_text(path) as lines:
-        first = next((line for line in lines if line.strip()), "")
-    return (read_wnut if first.count("\t") == 1 else read_conll2003)(path)
+    return (read_wnut if first_line(path).count("\t") == 1 else read_conll2003)(path)

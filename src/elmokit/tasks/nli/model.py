@@ -4,7 +4,7 @@ Notation: B pairs, T and U tokens of premise and hypothesis, E width of the inpu
 output, Y labels.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.accuracy import ClassTask
+from elmokit.tasks.base import Labels, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout, attend, pool_mean_max
@@ -45,7 +46,6 @@ class NliModel(TaskModel):
         self.inputs = inputs
         hidden = settings.hidden_dim
         self.input_dropout = InputDropout(settings.dropout)
-        self.dropout = nn.Dropout(settings.dropout)
         self.encoder = BiRnn(inputs.dim, hidden)
         self.compare = nn.Linear(4 * (self.encoder.dim + inputs.extra_dim), hidden)
         self.compose = BiRnn(hidden, hidden, dropout=settings.dropout)
@@ -88,11 +88,10 @@ class NliModel(TaskModel):
         return [LABELS[number] for number in self._run(texts).argmax(1).tolist()]
 
 
-class Nli(Task[NliExample]):
+class Nli(ClassTask[NliExample]):
     """What a premise says about a hypothesis."""
 
     name: ClassVar[str] = "nli"
-    metric: ClassVar[str] = "accuracy"
     fields: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
     settings: ClassVar[type[Config]] = NliSettings
 
@@ -104,10 +103,6 @@ class Nli(Task[NliExample]):
         """Premise and hypothesis."""
         return (example.premise,), (example.hypothesis,)
 
-    def find_labels(self, examples: Sequence[NliExample]) -> Labels:
-        """Nothing: they are always the same three."""
-        return {}
-
     def build(self, settings: NliSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """See `Task`."""
         return NliModel(settings, inputs)
@@ -115,14 +110,6 @@ class Nli(Task[NliExample]):
     def collate(self, examples: Sequence[NliExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
         """Gold labels (B,)."""
         return torch.tensor([LABELS.index(example.label) for example in examples])
-
-    def counts(self, example: NliExample, prediction: Any) -> Sequence[float]:
-        """Whether it is right."""
-        return float(example.label == prediction), 1.0
-
-    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """Accuracy."""
-        return {"accuracy": 100 * sums[0] / sums[1]}
 
     def from_raw(self, *fields: str) -> list[NliExample]:
         """One pair."""

@@ -3,7 +3,7 @@
 Notation: B sentences, T tokens, E width of the inputs, H of one direction, D of ELMo at the output, Y classes.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.errors import InputError
+from elmokit.tasks.accuracy import ClassTask
+from elmokit.tasks.base import Labels, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout, Maxout, attend, pool_all
@@ -76,6 +78,11 @@ class SentimentModel(TaskModel):
 
     def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
         """See `TaskModel`."""
+        if self.training and len(gold) == 1 and len(self.maxouts):
+            raise InputError(
+                "a training batch of sentiment has one example, but batch normalisation needs two or more: set "
+                "batch_size to at least 2 and give at least two training examples."
+            )
         return cross_entropy(self._run(texts[0]), gold)
 
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
@@ -84,11 +91,10 @@ class SentimentModel(TaskModel):
         return classes
 
 
-class Sentiment(Task[SentimentExample]):
+class Sentiment(ClassTask[SentimentExample]):
     """How positive a sentence is."""
 
     name: ClassVar[str] = "sentiment"
-    metric: ClassVar[str] = "accuracy"
     settings: ClassVar[type[Config]] = SentimentSettings
 
     def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
@@ -105,10 +111,6 @@ class Sentiment(Task[SentimentExample]):
         """The sentence."""
         return ((example.tokens,),)
 
-    def find_labels(self, examples: Sequence[SentimentExample]) -> Labels:
-        """Nothing: the settings name the classes."""
-        return {}
-
     def build(self, settings: SentimentSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """See `Task`."""
         return SentimentModel(settings, inputs)
@@ -117,18 +119,10 @@ class Sentiment(Task[SentimentExample]):
         """Gold classes (B,)."""
         return torch.tensor([example.label for example in examples])
 
-    def counts(self, example: SentimentExample, prediction: Any) -> Sequence[float]:
-        """Whether it is right."""
-        return float(example.label == prediction), 1.0
-
-    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """Accuracy."""
-        return {"accuracy": 100 * sums[0] / sums[1]}
-
     def from_raw(self, *fields: str) -> list[SentimentExample]:
         """A text as one sequence, as the sentences of SST are."""
-        (tokens,) = tokenize(fields[0], split_sentences=False)
-        return [SentimentExample(tuple(token.text for token in tokens), 0)] if tokens else []
+        sentences = tokenize(fields[0], split_sentences=False)  # one, or none if there is no token
+        return [SentimentExample(tuple(token.text for token in tokens), 0) for tokens in sentences]
 
     def to_json(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> dict[str, Any]:
         """Tokens and class."""

@@ -12,13 +12,12 @@ For each predicate:
 A span that is given twice counts once. Spans that overlap, which neither tags nor files can hold, count each.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from elmokit.errors import InputError
-from elmokit.tasks.spans import Span, SpanCounts, to_spans
+from elmokit.tasks.spans import Span, SpanCounts, count_labelled, to_spans
 from elmokit.tasks.srl.reader import VERB
 
 _CONTINUATION = "C-"
@@ -71,23 +70,11 @@ def score_arguments(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable
     """Compare the arguments of predicates, predicate by predicate."""
     if len(gold) != len(predicted):
         raise InputError(f"there are arguments of {len(predicted)} predicates for {len(gold)}: give some for each.")
-    in_gold: Counter[str] = Counter()
-    in_predicted: Counter[str] = Counter()
-    correct: Counter[str] = Counter()
-    perfect = 0
-    for gold_spans, predicted_spans in zip(gold, predicted, strict=True):
-        wanted, found = set(to_arguments(gold_spans)), set(to_arguments(predicted_spans))
-        in_gold.update(argument.label for argument in wanted)
-        in_predicted.update(argument.label for argument in found)
-        correct.update(argument.label for argument in wanted & found)
-        perfect += wanted == found
-    labels = sorted(in_gold | in_predicted)
-    return SrlScore(
-        SpanCounts(in_gold.total(), in_predicted.total(), correct.total()),
-        {label: SpanCounts(in_gold[label], in_predicted[label], correct[label]) for label in labels},
-        len(gold),
-        perfect,
-    )
+    pairs = [
+        (set(to_arguments(wanted)), set(to_arguments(found))) for wanted, found in zip(gold, predicted, strict=True)
+    ]
+    perfect = sum(wanted == found for wanted, found in pairs)
+    return SrlScore(*count_labelled(pairs, lambda argument: argument.label), len(pairs), perfect)
 
 
 def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> SrlScore:

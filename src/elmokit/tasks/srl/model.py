@@ -10,7 +10,7 @@ Notation: B examples, T tokens, E width of the inputs, D of ELMo at the output, 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from rich.text import Text as RichText
@@ -18,27 +18,18 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from elmokit.config import Config, Positive
-from elmokit.errors import InputError
 from elmokit.tasks.base import Labels, Predictor, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.highway_lstm import InterleavedLstm
 from elmokit.tasks.inputs import Inputs, TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout, TagRules
 from elmokit.tasks.spans import Span, SpanCounts, to_spans
+from elmokit.tasks.srl.files import Format, read_sentences
 from elmokit.tasks.srl.metric import score_arguments
-from elmokit.tasks.srl.reader import (
-    VERB,
-    SrlExample,
-    SrlSentence,
-    read_conll2005,
-    read_conll2012,
-    read_ewt_propbank,
-)
-from elmokit.text.files import open_text
+from elmokit.tasks.srl.reader import VERB, SrlExample
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
 
-Format = Literal["auto", "ewt", "conll2012", "conll2005"]
 NO_PREDICATE = -1
 COLOURS = ("green", "cyan", "magenta", "blue", "red")
 """Of numbered arguments; all others are yellow."""
@@ -181,7 +172,7 @@ class Srl(Task[RoleExample]):
     def read(self, paths: Iterable[Path], settings: SrlSettings, *, training: bool) -> Iterator[RoleExample]:
         """Files of PropBank on EWT, of CoNLL-2012 and of CoNLL-2005; sentences without predicates come along."""
         for path in paths:
-            for sentence in _read(path, settings.format):
+            for sentence in read_sentences(path, settings.format):
                 places = tuple(predicate.index for predicate in sentence.predicates)
                 for number, pair in enumerate(sentence.examples() or (None,)):
                     yield RoleExample(sentence.tokens, pair, places, number == 0)
@@ -299,43 +290,3 @@ def _show(tokens: Sequence[str], frame: Any) -> RichText:
         if end:
             shown.append(span.type, f"dim {colour}")
     return shown
-
-
-def _read(path: Path, kind: Format) -> Iterator[SrlSentence]:
-    with open_text(path) as lines:
-        first = next((line for line in lines if line.strip()), "")
-    kind = _find_format(path, first) if kind == "auto" else kind
-    if kind != "conll2005":
-        return (read_ewt_propbank if kind == "ewt" else read_conll2012)(path)
-    columns = first.split()
-    has_words = len(columns) > 1 and "*" not in columns[1]
-    return read_conll2005(path, None if has_words else _find_words(path))
-
-
-def _find_format(path: Path, first: str) -> Format:
-    """By the first line that is not blank."""
-    tabbed, columns = first.split("\t"), first.split()
-    if len(tabbed) >= 8 and tabbed[1].isdecimal() and tabbed[2] == "0":
-        return "ewt"
-    if first.startswith("#begin document") or (len(columns) >= 12 and columns[1].isdecimal() and columns[2] == "0"):
-        return "conll2012"
-    if (
-        columns == ["-"]
-        or columns[1:] == ["-"]
-        or any(len(columns) > begin and all("*" in column for column in columns[begin:]) for begin in (1, 2))
-    ):
-        return "conll2005"
-    raise InputError(
-        f"{path} begins with {first.strip()[:60]!r}, which is neither EWT PropBank (gold_conll), CoNLL-2012 (*_conll) "
-        "nor CoNLL-2005 (props): give such files, or name their format with model.format."
-    )
-
-
-def _find_words(props: Path) -> Path:
-    """The file of words that belongs to a file of CoNLL-2005 without any, beside it or in a folder `words`."""
-    name = props.name.replace("props", "words") if "props" in props.name else f"words.{props.name}"
-    beside = props.with_name(name)
-    found = next((path for path in (beside, props.parent.parent / "words" / name) if path.exists()), None)
-    if found is None:
-        raise InputError(f"{props} has no words, and there is no {beside}: put the words there, one a line.")
-    return found

@@ -1,0 +1,1 @@
+"""Nearest contexts of a word in a corpus, and nearest types."""

@@ -1,0 +1,251 @@
+"""Building a neighbour index: a corpus is embedded in constant memory, and a kill at any moment loses little.
+
+Notation: N tokens, V types, n tokens of a chunk or block.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.analysis.neighbours.index import HALF, INTEGER, VECTORS, WORDS, NeighbourIndex, Report, is_finished
+from elmokit.cache import cache_directory
+from elmokit.embedding.embedder import Embedder, Output
+from elmokit.embedding.journal import describe_difference
+from elmokit.embedding.records import Meta
+from elmokit.embedding.store import VectorStore, is_store, read_meta
+from elmokit.embedding.store_writer import StoreWriter
+from elmokit.embedding.windows import cut_windows
+from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.formats._atomic import atomic_directory
+from elmokit.text.files import open_text
+from elmokit.training.corpus import Input, check_input, split_line
+
+COMMIT_BYTES, COMMIT_SECONDS = 64 * 2**20, 30.0
+"""So much work can be lost by a kill."""
+_SORT_BLOCK = 2**20
+
+
+def open_index(
+    embedder: Embedder,
+    corpus: Path | None,
+    folder: Path | None = None,
+    *,
+    input: Input = "tokens",
+    report: Report | None = None,
+) -> NeighbourIndex:
+    """The index of a corpus by a model, built if it is not there, or finished if a build was stopped.
+
+    Args:
+        embedder: the model; it must reset its state at every sentence.
+        corpus: one sentence a line, or running text with input "text". None takes a finished index for what it is.
+        folder: of the index; None is one of the user's cache, by model, corpus and input.
+        input: what the lines of the corpus are.
+        report: hears how far building has come.
+
+    Raises:
+        FormatError: if the folder holds the index of another model or corpus; nothing is changed then.
+    """
+    if corpus is None and folder is None:
+        raise InputError("there is neither a corpus nor the folder of an index: give one of them.")
+    wanted = _wanted(embedder, "" if corpus is None else corpus_hash(corpus), input)
+    folder = default_folder(wanted) if folder is None else folder
+    if is_finished(folder):
+        _check(folder, read_meta(folder / VECTORS), wanted)
+    elif corpus is None:
+        raise FormatError(f"{folder} holds no finished index: give the corpus too (--corpus) to build it.")
+    else:
+        _build(folder, corpus, embedder, wanted, report or (lambda done, total: None))
+    return NeighbourIndex(folder)
+
+
+def find_index(embedder: Embedder, corpus: Path, *, input: Input = "tokens") -> NeighbourIndex | None:
+    """The finished index of the user's cache, if there is one."""
+    folder = default_folder(_wanted(embedder, corpus_hash(corpus), input))
+    return NeighbourIndex(folder) if is_finished(folder) else None
+
+
+def default_folder(meta: Meta) -> Path:
+    """Where an index is kept if no place is named."""
+    name = f"{meta.fingerprint[:16]}-{meta.extra['corpus_sha256'][:16]}-{meta.extra['input']}"
+    return cache_directory() / "neighbours" / name
+
+
+def corpus_hash(corpus: Path) -> str:
+    """SHA-256 of a file as it is on disk."""
+    try:
+        with open(corpus, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"the corpus {corpus} cannot be read: {error.strerror or error}.") from None
+
+
+def _wanted(embedder: Embedder, corpus_sha256: str, input: Input) -> Meta:
+    """What the store of an index says of itself."""
+    check_input(input)
+    if embedder.state != "reset" or embedder.int8:
+        raise ConfigError(
+            f"an embedder with state {embedder.state!r} and int8 {embedder.int8} gives other layers than an index "
+            "keeps: give one with state 'reset' and without int8."
+        )
+    return Meta(
+        model=embedder.name,
+        fingerprint=embedder.fingerprint,
+        layers="all",
+        state="reset",
+        dtype=np.dtype(np.float16).name,
+        num_layers=embedder.bilm.config.num_layers,
+        width=embedder.bilm.config.output_dim,
+        extra={"input": input, "corpus_sha256": corpus_sha256},
+    )
+
+
+def _check(folder: Path, found: Meta, wanted: Meta) -> None:
+    """Refuse the index of another model, corpus or kind of input."""
+    other = "give that of this one, or another folder for a new index"
+    if found.fingerprint != wanted.fingerprint:
+        raise FormatError(
+            f"{folder} is an index of the model {found.fingerprint}, and the model given is {wanted.fingerprint}: "
+            f"{other}."
+        )
+    hashes = (str(found.extra.get("corpus_sha256")), wanted.extra["corpus_sha256"])
+    if hashes[1] and hashes[0] != hashes[1]:
+        raise FormatError(
+            f"{folder} is an index of a corpus with SHA-256 {hashes[0]}, and the corpus given has {hashes[1]}: {other}."
+        )
+    if found.extra.get("input") != wanted.extra["input"]:
+        raise FormatError(
+            f"{folder} is an index of a corpus read as {found.extra.get('input')}, not as {wanted.extra['input']}: "
+            f"give --input {found.extra.get('input')}, or another folder."
+        )
+
+
+def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report: Report) -> None:
+    """Embed what is left of the corpus, then write the lists of words."""
+    input: Input = wanted.extra["input"]
+    with open_text(corpus) as lines:
+        if not any(split_line(line, input) for line in lines):
+            raise empty_corpus(corpus)
+    path = folder / VECTORS
+    if is_store(path):
+        found = read_meta(path)
+        _check(folder, found, wanted)
+        if difference := describe_difference(found, replace(wanted, extra={})):
+            raise FormatError(f"{folder} is an unfinished index with {difference}: delete it to start over.")
+    else:
+        _make_folder(folder)
+    with StoreWriter.append(path) if is_store(path) else StoreWriter.create(path, wanted) as writer:
+        if is_finished(folder):  # by another process, before it let go of the lock
+            return
+        _fill(writer, corpus, embedder, input, report)
+        if corpus_hash(corpus) != wanted.extra["corpus_sha256"]:
+            raise InputError(f"the corpus {corpus} changed while it was read: delete {folder} and start again.")
+        for leftover in folder.glob(f".{WORDS}.*.tmp"):
+            shutil.rmtree(leftover)
+        with atomic_directory(folder / WORDS) as temporary:
+            _write_words(VectorStore(path, open_chunks=1), temporary)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make the folder of a new index, and refuse one with files that are not of an index."""
+    if folder.is_dir():
+        strange = sorted(name for name in os.listdir(folder) if not re.fullmatch(rf"{VECTORS}|\..*\.tmp", name))
+        if strange:
+            raise FormatError(f"{folder} holds other files, e.g. {strange[0]}: give a new folder for the index.")
+    elif folder.exists():
+        raise FormatError(f"{folder} is a file: give a folder for the index.")
+    folder.mkdir(parents=True, exist_ok=True)
+
+
+def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: Input, report: Report) -> None:
+    """Embed the lines that are not committed yet; a commit notes how many sentences each of its lines has."""
+    output = Output(embedder.select("all"), np.dtype(np.float16))
+    pending: list[int] = []
+    committed = time.monotonic()
+    size = corpus.stat().st_size
+    with open_text(corpus) as text:
+        digest = hashlib.sha256()
+        lines = _hashed(text, digest)
+        _skip_done(lines, digest, writer.committed)
+        for window in cut_windows(lines):
+            sentences = [split_line(line, input) for line in window]
+            flat = list(chain.from_iterable(sentences))
+            for tokens, embedded in zip(flat, embedder.embed_window(flat, output) if flat else (), strict=True):
+                writer.add("", tokens, embedded.vectors)
+            pending += map(len, sentences)
+            report(min(size, os.lseek(text.fileno(), 0, os.SEEK_CUR)), size)
+            if writer.pending_bytes >= COMMIT_BYTES or time.monotonic() - committed >= COMMIT_SECONDS:
+                if writer.pending_bytes:  # lines without tokens wait for others
+                    writer.commit({"sentences": pending, "sha256": digest.hexdigest()})
+                    pending = []
+                committed = time.monotonic()
+        writer.commit({"sentences": pending, "sha256": digest.hexdigest()})
+
+
+def _skip_done(lines: Iterator[str], digest: Any, committed: VectorStore) -> None:
+    """Read over the lines that are committed, and make sure that they are the same."""
+    num_done = sum(len(manifest.note["sentences"]) for manifest in committed.manifests)
+    for _ in islice(lines, num_done):
+        pass
+    if num_done and digest.hexdigest() != committed.note["sha256"]:
+        raise FormatError(
+            f"{committed.path.parent} is an unfinished index of other lines than the corpus begins with: delete it."
+        )
+
+
+def _hashed(lines: Iterable[str], digest: Any) -> Iterator[str]:
+    for line in lines:
+        digest.update(line.encode("utf-8"))
+        yield line
+
+
+def _write_words(store: VectorStore, folder: Path) -> None:
+    """Types, their vectors, and the rows of each; memory grows with the types, not with the tokens."""
+    numbers: dict[str, int] = {}
+    with open(folder / "numbers", "wb") as of_tokens, open(folder / "type_vectors", "wb") as vectors:
+        for chunk, manifest in enumerate(store.manifests):
+            records = range(store.first_record(chunk), store.first_record(chunk) + manifest.num_records)
+            known = len(numbers)
+            tokens = chain.from_iterable(store.tokens(record) for record in records)
+            found = np.fromiter((numbers.setdefault(token, len(numbers)) for token in tokens), np.int32)  # (n,)
+            found.tofile(of_tokens)
+            new, places = np.unique(found, return_index=True)
+            store.read_matrix(chunk)[places[new >= known], 0].astype(HALF).tofile(vectors)
+    (folder / "types").write_bytes("".join(f"{word}\n" for word in numbers).encode("utf-8"))
+    _write_rows(np.memmap(folder / "numbers", dtype=np.int32, mode="r"), len(numbers), folder)
+    (folder / "numbers").unlink()
+    counts = list(chain.from_iterable(manifest.note["sentences"] for manifest in store.manifests))
+    np.repeat(np.arange(1, len(counts) + 1, dtype=INTEGER), counts).tofile(folder / "lines")
+
+
+def _write_rows(of_token: NDArray[np.int32], num_types: int, folder: Path) -> None:
+    """Sort tokens (N,) by type, keeping their order within one, a block at a time."""
+    starts = np.zeros(num_types + 1, dtype=INTEGER)  # (V + 1,)
+    blocks = [of_token[begin : begin + _SORT_BLOCK] for begin in range(0, len(of_token), _SORT_BLOCK)]  # mapped
+    for block in blocks:
+        starts[1:] += np.bincount(block, minlength=num_types)
+    np.cumsum(starts, out=starts)
+    starts.tofile(folder / "starts")
+    rows = np.memmap(folder / "rows", dtype=INTEGER, mode="w+", shape=of_token.shape)
+    free = starts[:-1].copy()  # (V,) where the next row of a type goes
+    for number, block in enumerate(blocks):
+        order = np.argsort(block, kind="stable")  # (n,)
+        types, firsts, counts = np.unique(block[order], return_index=True, return_counts=True)
+        within = np.arange(len(block)) - np.repeat(firsts, counts)  # (n,)
+        rows[np.repeat(free[types], counts) + within] = number * _SORT_BLOCK + order
+        free[types] += counts
+    rows.flush()
+
+
+def empty_corpus(corpus: Path) -> InputError:
+    """The error for it."""
+    return InputError(f"the corpus {corpus} has no token: give a file with text.")

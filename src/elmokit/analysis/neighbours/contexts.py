@@ -1,0 +1,228 @@
+"""The nearest contexts of a word in a sentence, among its occurrences in a corpus or among all tokens.
+
+The paper's Table 4: a static vector of "play" mixes sport and theatre; the layers of a biLM find plays of one kind.
+Identical sentences count once, and the sentence that is asked about does not count.
+
+Notation: L layers, D width of a vector.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+from elmokit.analysis.neighbours.index import NeighbourIndex, Occurrence
+from elmokit.analysis.neighbours.index import Report as Progress
+from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest
+from elmokit.analysis.neighbours.types import TypeNeighbour, near_forms, nearest_types, to_figures, types_table
+from elmokit.analysis.report import Concordance, Line, Report
+from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.pooling import Layers
+from elmokit.errors import ConfigError, InputError
+
+Against = Literal["word", "tokens"]
+
+
+@dataclass(frozen=True)
+class NeighbourOptions:
+    """How to look for neighbours."""
+
+    layers: tuple[Layers, ...] = ("top",)
+    """Each a layer's number, "top", "average", a weight a layer, or "all" for every layer by itself."""
+    k: int = 10
+    against: Against = "word"
+    """Compare with the occurrences of the same word, or with all tokens."""
+    ann: bool = False
+    """Let faiss choose candidates among all tokens."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be looked for."""
+        if self.against not in get_args(Against):
+            raise ConfigError(f"against {self.against!r} is unknown: choose {' or '.join(get_args(Against))}.")
+        if self.ann and self.against == "word":
+            raise ConfigError("approximate search (ann) is for all tokens: add against='tokens', or leave it out.")
+        if not self.layers:
+            raise ConfigError("no layers are named: give a layer's number, top, average, all or a weight a layer.")
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A context of the corpus and its cosine."""
+
+    occurrence: Occurrence
+    cosine: float
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """What was found for a word in a sentence."""
+
+    tokens: tuple[str, ...]
+    position: int
+    options: NeighbourOptions
+    model_sha256: str
+    corpus_sha256: str
+    num_compared: int
+    """Occurrences of the word in the corpus, or all tokens of it."""
+    static: list[TypeNeighbour]
+    """The nearest types by layer 0."""
+    contexts: dict[str, list[Neighbour]]
+    """The nearest contexts by the name of each mix of layers."""
+
+    @property
+    def word(self) -> str:
+        """The word that was asked about."""
+        return self.tokens[self.position]
+
+
+def locate_word(tokens: Sequence[str], word: str, position: int | None = None) -> int:
+    """Where a word stands in a sentence; `position`, from 0, says which one is meant if there are several."""
+    found = [place for place, token in enumerate(tokens) if token == word]
+    sentence = f"the sentence “{' '.join(tokens)[:80]}”"
+    if not found:
+        near = near_forms(word, tokens)
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "give one of its tokens."
+        raise InputError(f"{sentence} has no token {word!r}: {hint}")
+    places = ", ".join(map(str, found))
+    if position is None and len(found) > 1:
+        raise InputError(f"{word!r} stands {len(found)} times in {sentence}: choose a --position of {places}.")
+    if position is None:
+        return found[0]
+    if position in found:
+        return position
+    if not 0 <= position < len(tokens):
+        raise InputError(
+            f"position {position} is outside {sentence}, whose {len(tokens)} tokens are counted from 0: {word!r} "
+            f"stands at {places}."
+        )
+    raise InputError(f"at position {position} of {sentence} stands {tokens[position]!r}: {word!r} stands at {places}.")
+
+
+def name_mixes(embedder: Embedder, chosen: Sequence[Layers]) -> dict[str, tuple[float, ...]]:
+    """The weights (L,) of each choice of layers, by what to call it."""
+    mixes: dict[str, tuple[float, ...]] = {}
+    for layers in chosen:
+        weights = embedder.select(layers).weights
+        if weights is None:
+            mixes |= name_mixes(embedder, range(embedder.bilm.config.num_layers))
+        elif sorted(weights)[:-1] == [0.0] * (len(weights) - 1):
+            mixes[f"layer {weights.index(max(weights))}"] = weights
+        elif len(set(weights)) == 1:
+            mixes["average"] = weights
+        else:
+            mixes["mix " + ", ".join(str(weight) for weight in weights)] = weights
+    return mixes
+
+
+def find_neighbours(
+    index: NeighbourIndex,
+    embedder: Embedder,
+    tokens: Sequence[str],
+    position: int,
+    options: NeighbourOptions | None = None,
+    *,
+    report: Progress | None = None,
+) -> Neighbours:
+    """The nearest contexts of a token by each mix of layers, and the nearest types of its word.
+
+    Args:
+        index: of the corpus, by the same model.
+        embedder: the model.
+        tokens: the sentence.
+        position: the token's place in it, from 0.
+        options: which layers, how many neighbours, and of what.
+        report: hears how far faiss has come, which is slow once.
+    """
+    options = options or NeighbourOptions()
+    mixes = name_mixes(embedder, options.layers)
+    own, word = tuple(tokens), tokens[position]
+    rows = index.rows_of(word) if options.against == "word" else None
+    if rows is not None and not len(rows):
+        near = near_forms(word, index.types.words)
+        hint = f"it has {', '.join(map(repr, near))}" if near else "give a larger one"
+        raise InputError(f"the corpus has no token {word!r}: {hint}, and --against tokens compares with all words.")
+
+    def identify(row: int) -> tuple[tuple[str, ...], int] | None:
+        found = index.occurrence(row)
+        return None if found[:2] == (own, position) else found[:2]
+
+    layers = embedder.embed([list(tokens)])[0][:, position]  # (L, D)
+    searches = {name: Nearest(layers, weights, options.k, identify) for name, weights in mixes.items()}
+    if options.ann:
+        for name, nearest in searches.items():
+            ApproximateIndex(index, mixes[name], report).search(nearest)
+    else:
+        for found, block in index.blocks(rows):  # (n,), (n, L, D)
+            for nearest in searches.values():
+                nearest.feed(found, block)
+    contexts = {
+        name: [Neighbour(index.occurrence(row), cosine) for row, cosine in nearest.hits()]
+        for name, nearest in searches.items()
+    }
+    if not all(contexts.values()):
+        raise InputError(
+            f"{word!r} stands in the corpus only where it is asked about: there is no other context to compare with; "
+            "give a larger corpus, or --against tokens."
+        )
+    return Neighbours(
+        tokens=own,
+        position=position,
+        options=options,
+        model_sha256=index.meta.fingerprint,
+        corpus_sha256=index.corpus_sha256,
+        num_compared=index.num_tokens if rows is None else len(rows),
+        static=nearest_types(index.types, layers[0], word, options.k) if len(index.types.words) > 1 else [],
+        contexts=contexts,
+    )
+
+
+def neighbours_report(found: Neighbours) -> Report:
+    """The word in its sentence, its static neighbours, and its neighbours in context layer by layer."""
+    word, options = found.word, found.options
+    among = f"{found.num_compared:,} {'tokens' if options.against == 'tokens' else f'occurrences of “{word}”'}"
+    how = "approximately nearest" if options.ann else "nearest"
+    contexts = tuple(
+        Concordance(
+            f"Contexts {how} by {name}{' (which sees none)' if name == 'layer 0' else ''}, of {among}",
+            tuple(_line(one.occurrence, f"{one.cosine:.3f}, line {one.occurrence.line}") for one in nearest),
+        )
+        for name, nearest in found.contexts.items()
+    )
+    return Report(
+        title=f"Neighbours of “{word}”",
+        blocks=(
+            Concordance("Asked about", (_line(Occurrence(found.tokens, found.position, 0)),)),
+            types_table(word, found.static),
+            *contexts,
+        ),
+        figures={
+            "sentence": " ".join(found.tokens),
+            "word": word,
+            "position": found.position,
+            "against": options.against,
+            "approximate": options.ann,
+            "model_sha256": found.model_sha256,
+            "corpus_sha256": found.corpus_sha256,
+            "num_compared": found.num_compared,
+            "types": to_figures(found.static),
+            "contexts": [
+                {"layer": name, "neighbours": [_figures(one) for one in nearest]}
+                for name, nearest in found.contexts.items()
+            ],
+        },
+    )
+
+
+def _line(occurrence: Occurrence, note: str = "") -> Line:
+    tokens, position, _ = occurrence
+    return Line(" ".join(tokens[:position]), tokens[position], " ".join(tokens[position + 1 :]), note)
+
+
+def _figures(one: Neighbour) -> dict[str, Any]:
+    tokens, position, line = one.occurrence
+    return {
+        "sentence": " ".join(tokens),
+        "position": position,
+        "word": tokens[position],
+        "cosine": round(one.cosine, 6),
+        "line": line,
+    }

@@ -1,0 +1,149 @@
+"""The neighbour index: the layers of every token of a corpus on disk, and where each word occurs.
+
+    vectors/             float16 layers, a record a sentence, in a vector store (`elmokit.embedding.store`)
+    words/types          distinct tokens, one a line, in the order of their first occurrence
+    words/type_vectors   (V, D) float16: layer 0 of each
+    words/starts         (V + 1,) int64: where the rows of each begin in words/rows
+    words/rows           (N,) int64: rows of the store type by type, ascending within a type
+    words/lines          (S,) int64: the line of the corpus that each sentence is from, counted from 1
+    approximate/         indexes of faiss, one a mix of layers, once asked for (`search`)
+
+`vectors` grows commit by commit while the corpus is embedded; `words` is made from it and gets its name in one step.
+So an index is finished when `words` stands there, and a build that was killed goes on from its last commit.
+
+Notation: N tokens, V types, S sentences, L layers, D width of a vector.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.embedding.records import Vectors
+from elmokit.embedding.store import VectorStore
+from elmokit.errors import FormatError
+
+VECTORS, WORDS, APPROXIMATE = "vectors", "words", "approximate"
+BLOCK = 1024
+"""Rows that are compared at a time: few enough to stay in a core's cache."""
+_OPEN_CHUNKS = 4096
+"""Maps stay for the next question; the system takes their pages back when it needs them."""
+INTEGER, HALF = np.dtype("<i8"), np.dtype("<f2")
+
+Rows = NDArray[np.int64]
+Report = Callable[[int, int], None]
+"""Is told how much of how much is done."""
+
+
+class Occurrence(NamedTuple):
+    """A token where it stands."""
+
+    tokens: tuple[str, ...]
+    position: int
+    """From 0."""
+    line: int
+    """Of the corpus, from 1."""
+
+
+@dataclass(frozen=True, eq=False)
+class Types:
+    """The distinct tokens of a corpus."""
+
+    words: list[str]
+    """In the order of their first occurrence."""
+    counts: Rows  # (V,)
+    vectors: Vectors  # (V, D), layer 0
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of each."""
+        return {word: number for number, word in enumerate(self.words)}
+
+
+def is_finished(folder: Path) -> bool:
+    """Whether a folder holds a finished index."""
+    return (folder / WORDS).is_dir()
+
+
+class NeighbourIndex:
+    """A finished index: layers of all tokens through memory maps, found by row or by word."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.store = VectorStore(path / VECTORS, open_chunks=_OPEN_CHUNKS)
+        self.meta = self.store.meta
+        sizes = [manifest.num_rows for manifest in self.store.manifests]
+        self._first_rows: Rows = np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])  # (chunks + 1,)
+        words = self._read_types()
+        starts = self._mapped("starts", INTEGER, (len(words) + 1,))
+        vectors = self._mapped("type_vectors", HALF, (len(words), self.meta.width or 0))  # (V, D)
+        self.types = Types(words, np.diff(starts), vectors)
+        self._starts = starts
+        self._rows = self._mapped("rows", INTEGER, (self.num_tokens,))  # (N,)
+        self._lines = self._mapped("lines", INTEGER, (len(self.store),))  # (S,)
+
+    @property
+    def num_tokens(self) -> int:
+        """N."""
+        return int(self._first_rows[-1])
+
+    @property
+    def corpus_sha256(self) -> str:
+        """The hash of the corpus."""
+        return str(self.meta.extra["corpus_sha256"])
+
+    def rows_of(self, word: str) -> Rows:
+        """The rows of all occurrences of a word, in the order of the corpus; none if it has none."""
+        number = self.types.numbers.get(word)
+        begin, end = (0, 0) if number is None else self._starts[number : number + 2]
+        rows: Rows = self._rows[begin:end]
+        return rows
+
+    def occurrence(self, row: int) -> Occurrence:
+        """The sentence that a row is of, and its place there."""
+        chunk = int(np.searchsorted(self._first_rows, row, side="right")) - 1
+        local, offsets = row - self._first_rows[chunk], self.store.row_offsets(chunk)
+        place = int(np.searchsorted(offsets, local, side="right")) - 1
+        record = self.store.first_record(chunk) + place
+        return Occurrence(self.store.tokens(record), int(local - offsets[place]), int(self._lines[record]))
+
+    def blocks(self, rows: Rows | None = None) -> Iterator[tuple[Rows, Vectors]]:
+        """Rows (n,), all or chosen ones in ascending order, with their layers (n, L, D), at most `BLOCK` at a time."""
+        chosen = np.diff(self._first_rows if rows is None else np.searchsorted(rows, self._first_rows))  # (chunks,)
+        begin = 0
+        for chunk in np.flatnonzero(chosen):
+            end = begin + int(chosen[chunk])
+            matrix, first = self.store.read_matrix(int(chunk)), int(self._first_rows[chunk])
+            for start in range(begin, end, BLOCK):
+                stop = min(start + BLOCK, end)
+                if rows is None:
+                    yield np.arange(start, stop), matrix[start - first : stop - first]
+                else:
+                    yield rows[start:stop], matrix[rows[start:stop] - first]
+            begin = end
+
+    def _read_types(self) -> list[str]:
+        path = self.path / WORDS / "types"
+        try:
+            *words, end = path.read_bytes().decode("utf-8").split("\n")
+        except (FileNotFoundError, UnicodeDecodeError):
+            words, end = [], ""
+        if end or not words:
+            raise FormatError(f"{path} is missing or damaged: {_remedy(path)}.")
+        return words
+
+    def _mapped(self, name: str, dtype: np.dtype[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+        path = self.path / WORDS / name
+        size = dtype.itemsize * int(np.prod(shape))
+        found = path.stat().st_size if path.exists() else 0
+        if found != size or not size:
+            raise FormatError(f"{path} holds {found:,} bytes instead of {size:,}: {_remedy(path)}.")
+        return np.memmap(path, dtype=dtype, mode="r", shape=shape).view(np.ndarray)
+
+
+def _remedy(path: Path) -> str:
+    return f"delete the folder {path.parent} to have it made again"

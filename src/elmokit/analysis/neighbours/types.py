@@ -1,0 +1,101 @@
+"""The nearest types of a corpus by layer 0, which reads characters and no context: also for words that it lacks.
+
+Notation: V types, D width of a vector.
+"""
+
+import difflib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from elmokit.analysis.neighbours.build import empty_corpus
+from elmokit.analysis.neighbours.index import BLOCK, Types
+from elmokit.analysis.neighbours.search import Nearest
+from elmokit.analysis.report import Report, Table
+from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.records import Vectors
+from elmokit.errors import InputError
+from elmokit.training.corpus import Input, read_sentences
+
+_FORMS = 5
+_FORM_LENGTHS = 2
+"""Near forms may be longer or shorter by so much."""
+
+
+@dataclass(frozen=True)
+class TypeNeighbour:
+    """A type, how often it stands in the corpus, and its cosine."""
+
+    type: str
+    count: int
+    cosine: float
+
+
+def corpus_types(embedder: Embedder, corpus: Path, *, input: Input = "tokens") -> Types:
+    """The types of a corpus without an index of it: only layer 0 is computed, and kept in memory."""
+    counts: dict[str, int] = {}
+    for tokens in read_sentences(corpus, input=input):
+        for token in tokens:
+            counts[token] = counts.get(token, 0) + 1
+    if not counts:
+        raise empty_corpus(corpus)
+    vectors = np.empty((len(counts), embedder.bilm.config.output_dim), np.float16)  # (V, D)
+    for number, vector in enumerate(embedder.embed_stream(([word] for word in counts), layers=0, dtype="float16")):
+        vectors[number] = vector[0]
+    return Types(list(counts), np.fromiter(counts.values(), np.int64, len(counts)), vectors)
+
+
+def find_type_neighbours(embedder: Embedder, types: Types, word: str, k: int = 10) -> list[TypeNeighbour]:
+    """The k types nearest to any string, itself left out."""
+    if not word or word.split() != [word]:
+        raise InputError(f"the type {word!r} is empty or has white space in it: give one token.")
+    if embedder.count_unknown([word]):
+        raise InputError(
+            f"this model reads words and does not know {word!r}: give a word that it knows, or use a model that reads "
+            "characters."
+        )
+    return nearest_types(types, embedder.embed([[word]], layers=0)[0][0], word, k)
+
+
+def nearest_types(types: Types, vector: Vectors, word: str, k: int) -> list[TypeNeighbour]:
+    """The k types nearest to a vector (D,) of a word, that word left out."""
+    own = types.numbers.get(word)
+    nearest = Nearest(vector[None], (1.0,), k, lambda number: None if number == own else number)
+    for begin in range(0, len(types.words), BLOCK):
+        block = types.vectors[begin : begin + BLOCK, None]  # (n, 1, D)
+        nearest.feed(np.arange(begin, begin + len(block)), block)
+    return [TypeNeighbour(types.words[row], int(types.counts[row]), cosine) for row, cosine in nearest.hits()]
+
+
+def types_table(word: str, found: Iterable[TypeNeighbour]) -> Table:
+    """The neighbours of a type as a table."""
+    rows = tuple((one.type, one.count, one.cosine) for one in found)
+    return Table(f"Types nearest to “{word}” without context (layer 0)", ("type", "occurrences", "cosine"), rows, 3)
+
+
+def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Report:
+    """What `--type` shows."""
+    number = types.numbers.get(word)
+    count = 0 if number is None else int(types.counts[number])
+    told = f"It stands {count:,} times in the corpus" if count else "It does not stand in the corpus"
+    return Report(
+        title=f"Types like “{word}”",
+        blocks=(f"{told}, which has {len(types.words):,} types.", types_table(word, found)),
+        figures={"type": word, "count": count, "num_types": len(types.words), "neighbours": to_figures(found)},
+    )
+
+
+def to_figures(found: Iterable[TypeNeighbour]) -> list[dict[str, Any]]:
+    """Neighbours as JSON has them."""
+    return [asdict(one) | {"cosine": round(one.cosine, 6)} for one in found]
+
+
+def near_forms(word: str, words: Iterable[str]) -> list[str]:
+    """Words that are written nearly as a word is, for whoever mistyped it; other capitals come first."""
+    similar = [other for other in words if abs(len(other) - len(word)) <= _FORM_LENGTHS]
+    capitals = [other for other in similar if other.lower() == word.lower() and other != word]
+    close = difflib.get_close_matches(word, similar, n=_FORMS + 1, cutoff=0.7)
+    return [other for other in dict.fromkeys([*capitals, *close]) if other != word][:_FORMS]

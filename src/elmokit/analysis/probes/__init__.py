@@ -1,0 +1,1 @@
+"""What a linear classifier reads off each layer."""

@@ -1,0 +1,242 @@
+"""The layer weights that tasks learned, as in the paper's Figure 2.
+
+A mix gives γ Σ s_j h_j with s = softmax(w). Runs that differ in nothing but their seed are averaged; runs of one task
+that differ in a setting or in their biLM stay apart, and their rows say in what.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+
+from elmokit.analysis.report import Block, Cell, Chart, Report, Table
+from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.tasks.compare import deviation
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+PLACES = ("input", "output")
+LOW, HIGH = 1 / 3, 2 / 3
+"""Shares that the paper's figure marks: smaller ones by lines, greater ones by dots."""
+PAPER = (
+    "The paper's Figure 2 has no numbers. It says: at the input, tasks favour the first biLSTM layer, coreference and "
+    "SQuAD strongly; at the output, weights are balanced, with a slight preference for the lower layers."
+)
+_MIX = "inputs.elmo.mixes.mixes.{number}.{part}"
+_IGNORED = ("seed",)
+
+
+@dataclass(frozen=True)
+class Mix:
+    """What was learned at one place of a task model."""
+
+    place: str
+    shares: tuple[float, ...]
+    """Of each layer, summing to 1."""
+    gamma: float
+
+
+@dataclass(frozen=True)
+class RunMixes:
+    """The mixes of one trained task model, and what it was trained with."""
+
+    path: Path
+    task: str
+    seed: int
+    bilm: str
+    """The biLM's fingerprint."""
+    settings: Mapping[str, str]
+    """By dotted name, as JSON; the seed is not among them."""
+    mixes: tuple[Mix, ...]
+
+
+@dataclass(frozen=True)
+class MixRow:
+    """The mixes of runs that differ in their seeds only, at one place."""
+
+    label: str
+    task: str
+    place: str
+    seeds: tuple[int, ...]
+    shares: NDArray[np.float64] = field(repr=False)
+    """(S, L), a row a seed."""
+    gammas: tuple[float, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "task": self.task,
+            "label": self.label,
+            "place": self.place,
+            "seeds": list(self.seeds),
+            "layer_weights": self.shares.mean(0).tolist(),
+            "layer_weights_deviation": [deviation(column) for column in self.shares.T.tolist()],
+            "gamma": fmean(self.gammas),
+            "gamma_deviation": deviation(self.gammas),
+        }
+
+
+def read_mixes(path: Path) -> RunMixes:
+    """The mixes of a task's run folder or of a model folder; the biLM itself is not needed."""
+    folder = path / "model" if (path / "model" / "task.json").is_file() else path
+    if not (folder / "task.json").is_file():
+        what = "does not exist" if not path.exists() else "has neither task.json nor model/task.json"
+        raise InputError(f"{path} {what}: give the folder of a run of `elmokit task train`, or its model/.")
+    try:
+        content = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+        config, task = content["config"], str(content["task"])
+        elmo, seed = config["elmo"], int(config["seed"])
+        place, layers = elmo["place"], elmo["layers"]
+        bilm = content["bilm"]["fingerprint"] if content["bilm"] else ""
+        if place not in ("none", "both", *PLACES):
+            raise ValueError(f"elmo.place is {place!r}")
+        if place == "none" or not bilm:
+            raise ConfigError(f"{path} is a model of {task} without ELMo: leave it out, it has no layer weights.")
+        if layers != "all":
+            raise ConfigError(
+                f"{path} is a model of {task} with elmo.layers = {layers}, which learns no layer weights: leave it out."
+            )
+        places = PLACES if place == "both" else (place,)
+        with safe_open(folder / "model.safetensors", framework="numpy") as tensors:
+            mixes = tuple(
+                _mix(
+                    path,
+                    name,
+                    tensors.get_tensor(_MIX.format(number=number, part="weights")),
+                    tensors.get_tensor(_MIX.format(number=number, part="gamma")),
+                )
+                for number, name in enumerate(places)
+            )
+    except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
+        raise FormatError(
+            f"{path} is not the folder of a task model ({type(error).__name__}: {str(error)[:80]}): give what "
+            "`elmokit task train` wrote as model/."
+        ) from None
+    return RunMixes(path, task, seed, bilm, dict(_flatten(config)), mixes)
+
+
+def _mix(path: Path, place: str, weights: NDArray[Any], gamma: NDArray[Any]) -> Mix:
+    raw = weights.astype(np.float64)  # (L,)
+    if raw.ndim != 1 or not raw.size or not np.isfinite(raw).all() or gamma.shape or not np.isfinite(gamma):
+        raise FormatError(f"{path}: the mix at the {place} has no finite weights of layers: train the model anew.")
+    shares = np.exp(raw - raw.max())  # (L,)
+    return Mix(place, tuple((shares / shares.sum()).tolist()), float(gamma))
+
+
+def _flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    found = []
+    for name, value in values.items():
+        if isinstance(value, dict):
+            found += _flatten(value, f"{prefix}{name}.")
+        elif prefix + name not in _IGNORED:
+            found.append((prefix + name, json.dumps(value)))
+    return found
+
+
+def average_mixes(runs: Sequence[RunMixes]) -> list[MixRow]:
+    """A row for each task and place, in the order given; more rows where runs of a task have other settings."""
+    groups: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[RunMixes]] = {}
+    for run in runs:
+        groups.setdefault((run.task, run.bilm, tuple(sorted(run.settings.items()))), []).append(run)
+    rows = []
+    for (task, *_), own in groups.items():
+        seeds = [run.seed for run in own]
+        for run in own:
+            if seeds.count(run.seed) > 1:
+                raise InputError(
+                    f"{run.path} and another run of {task} have the same settings and the seed {run.seed}: give each "
+                    "run once."
+                )
+        label = _label(own[0], [others[0] for (name, *_), others in groups.items() if name == task])
+        for number, mix in enumerate(own[0].mixes):
+            shares = np.array([run.mixes[number].shares for run in own])  # (S, L)
+            gammas = tuple(run.mixes[number].gamma for run in own)
+            rows.append(MixRow(label, task, mix.place, tuple(seeds), shares, gammas))
+    return rows
+
+
+def _label(run: RunMixes, same_task: Sequence[RunMixes]) -> str:
+    """The task, and in what this run is unlike others of it."""
+    names = dict.fromkeys(name for other in same_task for name in other.settings)
+    unlike = [
+        f"{name} = {run.settings.get(name, 'default')}".replace('"', "")
+        for name in names
+        if len({other.settings.get(name) for other in same_task}) > 1
+    ]
+    if len({other.bilm for other in same_task}) > 1:
+        unlike.append(f"biLM {run.bilm[:8]}")
+    return f"{run.task} ({', '.join(unlike)})" if unlike else run.task
+
+
+def layer_weights_report(rows: Sequence[MixRow]) -> Report:
+    """The weights as a table and a heat map a place."""
+    num_layers = max(row.shares.shape[1] for row in rows)
+    header = ("task", "place", "seeds", *(f"layer {number}" for number in range(num_layers)), "γ")
+
+    def cells(row: MixRow, shares: Sequence[float], gamma: float) -> tuple[Cell, ...]:
+        empty = (None,) * (num_layers - len(shares))
+        return (row.label, row.place, len(row.seeds), *shares, *empty, gamma)
+
+    means = tuple(cells(row, row.shares.mean(0).tolist(), fmean(row.gammas)) for row in rows)
+    blocks: list[Block] = [Table("Share of each layer, s = softmax(w), and scale γ", header, means, decimals=2)]
+    if any(len(row.seeds) > 1 for row in rows):
+        spread = tuple(
+            cells(row, [deviation(column) for column in row.shares.T.tolist()], deviation(row.gammas))
+            for row in rows
+            if len(row.seeds) > 1
+        )
+        blocks.append(Table("Standard deviation over seeds", header, spread, decimals=2))
+    caption = (
+        "Shares of the layers by task, at the input and at the output of the task's encoder. Shares below 1/3 carry "
+        "horizontal lines, those above 2/3 dots, as in the paper's Figure 2."
+    )
+    labels = dict.fromkeys(row.label for row in rows)
+    num_places = len({row.place for row in rows})
+    width = 2.0 + 0.09 * max(map(len, labels)) + num_places * 0.9 * num_layers
+    size = (min(max(width, 5.0), 14.0), 1.2 + 0.5 * len(labels))
+    blocks.append(Chart("layer-weights", caption, lambda figure: _draw(figure, rows, num_layers), size))
+    blocks.append(PAPER)
+    return Report("Learned layer weights", tuple(blocks), {"rows": [row.to_dict() for row in rows]})
+
+
+def _draw(figure: "Figure", rows: Sequence[MixRow], num_layers: int) -> None:
+    """A panel for each place, with the same rows in all of them."""
+    labels = list(dict.fromkeys(row.label for row in rows))
+    places = [place for place in PLACES if any(row.place == place for row in rows)]
+    panels = figure.subplots(1, len(places), squeeze=False)[0]
+    for number, (place, axes) in enumerate(zip(places, panels, strict=True)):
+        shares = np.full((len(labels), num_layers), np.nan)  # (R, L)
+        for row in rows:
+            if row.place == place:
+                shares[labels.index(row.label), : row.shares.shape[1]] = row.shares.mean(0)
+        _draw_panel(axes, shares)
+        axes.set(title=place, xticks=range(num_layers), yticks=[] if number else range(len(labels)))
+        axes.set_xticklabels([f"layer {layer}" for layer in range(num_layers)])
+        axes.set_yticklabels([] if number else labels)
+    figure.colorbar(panels[-1].images[0], ax=list(panels), label="share")
+
+
+def _draw_panel(axes: "Axes", shares: NDArray[np.float64]) -> None:
+    """Shares (R, L) as squares; a task without ELMo at this place stays empty."""
+    from matplotlib.patches import Rectangle
+
+    picture = axes.imshow(shares, cmap="YlGnBu", vmin=0, vmax=1, aspect="auto")
+    for (row, layer), share in np.ndenumerate(shares):
+        if np.isnan(share):
+            continue
+        dark = share > 0.6
+        hatch = "--" if share < LOW else ".." if share > HIGH else None
+        colour = "#ffffff66" if dark else "#00000044"
+        axes.add_patch(Rectangle((layer - 0.5, row - 0.5), 1, 1, fill=False, hatch=hatch, edgecolor=colour, lw=0))
+        box = {"boxstyle": "round,pad=0.15", "facecolor": picture.cmap(float(share)), "edgecolor": "none"}
+        axes.text(layer, row, f"{share:.2f}", ha="center", va="center", color="w" if dark else "k", bbox=box)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)

@@ -1,0 +1,280 @@
+"""Score against the share of the training data, with and without ELMo: the paper's Figure 1.
+
+Two things are asked of the curves: after how many epochs ELMo passes the best that the baseline ever reaches, and with
+how much of the data it equals the baseline on all of them.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from elmokit.analysis.page import COLOURS
+from elmokit.analysis.report import Cell, Chart, Report, Table
+from elmokit.tasks.compare import P_TEXT, Comparison, compare, deviation, mean_text, setting_text
+from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.subsets import share_size
+from elmokit.tasks.variants import BASELINE, Experiment, Runs, Variant
+from elmokit.training.log import RunLog
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEAST_STEPS = 1000
+_LEGEND = "bands are one deviation over seeds up and down, the dotted line is the baseline on the largest share"
+
+
+class Need(NamedTuple):
+    """How much of the training data gives a score."""
+
+    share: float | None
+    """None: no share that was tried does."""
+    is_bound: bool = False
+    """Whether the smallest share does already, so that less might too."""
+
+
+class Race(NamedTuple):
+    """The epochs of a seed to a score on dev."""
+
+    best: float
+    """The best that the baseline reaches."""
+    baseline: float
+    """Epochs to it."""
+    elmo: float | None
+    """Epochs until ELMo is above it; None if it never is."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """Both sides on one share of the training data."""
+
+    share: float
+    num_examples: int
+    scores: Comparison
+    races: tuple[Race, ...]
+    """One a seed."""
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Both sides on growing shares."""
+
+    task: str
+    metric: str
+    points: tuple[Point, ...]
+
+    @property
+    def needs(self) -> tuple[Need, ...]:
+        """With how much data ELMo equals the baseline on each share."""
+        shares = [point.share for point in self.points]
+        elmo = [fmean(point.scores.others[0].test) for point in self.points]
+        return tuple(find_need(shares, elmo, fmean(point.scores.baseline.test)) for point in self.points)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        points = [
+            {
+                "share": point.share,
+                "num_examples": point.num_examples,
+                **point.scores.to_dict(),
+                "epochs": [race._asdict() for race in point.races],
+                "elmo_needs": need._asdict(),
+            }
+            for point, need in zip(self.points, self.needs, strict=True)
+        ]
+        return {"task": self.task, "metric": self.metric, "points": points}
+
+
+def share_variants(
+    experiment: Experiment, bilm: str, shares: Sequence[float], *, least_steps: int = LEAST_STEPS
+) -> list[tuple[Variant, Variant]]:
+    """The baseline and ELMo for each share of the training data, with as many steps as each other.
+
+    Args:
+        experiment: the task and its data.
+        bilm: what ELMo comes from.
+        shares: of the training examples.
+        least_steps: a run on a small share goes through it more often, so that it may take so many steps.
+    """
+    config, num_all = experiment.config(), len(experiment.read_sets()["train"])
+    pairs = []
+    for share in shares:
+        budget = find_budget(config, num_all, share_size(num_all, share), least_steps)
+        changes = (("train_fraction", f"{share!r}"), *budget)
+        pairs.append(
+            (
+                Variant(f"baseline-{share:.15g}", "baseline", (*BASELINE.changes, *changes)),
+                Variant(f"elmo-{share:.15g}", "+ ELMo", changes, bilm),
+            )
+        )
+    return pairs
+
+
+def find_budget(config: TaskConfig, num_all: int, num_part: int, least_steps: int) -> tuple[tuple[str, str], ...]:
+    """Settings that give a run on a part of the examples enough steps, and as many looks at dev as one on all has.
+
+    Without them a small part would end by patience before anything is learned. On all examples nothing is changed, and
+    no part gets more steps than these.
+    """
+    if num_part == num_all:
+        return ()
+    accumulate, num_epochs = config.loop.accumulate, config.num_epochs
+
+    def steps(num_examples: int) -> int:
+        """Of all epochs."""
+        return max(1, max(1, num_examples // config.batch_size) * num_epochs // accumulate)
+
+    most = config.loop.max_steps or math.inf
+    whole = min(most, steps(num_all))
+    goal = max(min(most, steps(num_part)), min(least_steps, whole))
+    looks = whole // config.loop.evaluate_every if config.loop.evaluate_every else num_epochs
+    changes: dict[str, int] = {}
+    if goal > steps(num_part):
+        changes["num_epochs"] = math.ceil(goal * accumulate / max(1, num_part // config.batch_size))
+    if changes or config.loop.evaluate_every:
+        changes["loop.evaluate_every"] = math.ceil(goal / max(1, looks))
+    return tuple((name, str(value)) for name, value in changes.items())
+
+
+def find_curve(runs: Runs, pairs: Sequence[tuple[Variant, Variant]]) -> Curve:
+    """What the runs say, share by share from the smallest."""
+    experiment = runs.experiment
+    points = []
+    for baseline, elmo in pairs:
+        first = runs.results[baseline.name][0]
+        races = tuple(_race(runs, baseline, elmo, number) for number in range(len(experiment.seeds)))
+        share = float(first["config"]["train_fraction"])
+        points.append(Point(share, first["examples"]["train"], compare(runs, baseline, [elmo]), races))
+    points.sort(key=lambda point: point.share)
+    return Curve(experiment.task.name, experiment.task.metric, tuple(points))
+
+
+def find_need(shares: Sequence[float], scores: Sequence[float], goal: float) -> Need:
+    """The smallest share with which a curve reaches a score, on straight lines between its points over log(share).
+
+    Args:
+        shares: growing.
+        scores: one a share; they need not grow.
+        goal: the score.
+    """
+    if scores[0] >= goal:
+        return Need(shares[0], is_bound=True)
+    for number in range(1, len(shares)):
+        low, high = scores[number - 1], scores[number]
+        if high >= goal:
+            way = (goal - low) / (high - low)
+            return Need(math.exp((1 - way) * math.log(shares[number - 1]) + way * math.log(shares[number])))
+    return Need(None)
+
+
+def find_race(baseline: Sequence[tuple[float, float]], elmo: Sequence[tuple[float, float]]) -> Race:
+    """Who is where first, from the epochs and dev scores of every evaluation of the two."""
+    best = max(score for _, score in baseline)
+    passed = next((epoch for epoch, score in elmo if score > best), None)
+    return Race(best, next(epoch for epoch, score in baseline if score == best), passed)
+
+
+def _race(runs: Runs, baseline: Variant, elmo: Variant, number: int) -> Race:
+    """Of one seed, out of the logs of its two runs."""
+    experiment, metric = runs.experiment, f"heldout_{runs.experiment.task.metric}"
+    sides = []
+    for variant in (baseline, elmo):
+        num_examples = runs.results[variant.name][number]["examples"]["train"]
+        log = RunLog(experiment.folder(variant, experiment.seeds[number]) / "log.jsonl").read()
+        sides.append([(entry["count"] / num_examples, float(entry[metric])) for entry in log if metric in entry])
+    return find_race(*sides)
+
+
+def report_curve(curve: Curve, runs: Runs, *, least_steps: int = LEAST_STEPS) -> Report:
+    """The curve with its bands, a table, and what they say in words."""
+    rows: list[tuple[Cell, ...]] = []
+    for point, need in zip(curve.points, curve.needs, strict=True):
+        baseline, elmo = point.scores.baseline, point.scores.others[0]
+        sides = (mean_text(baseline.test), mean_text(elmo.test))
+        gain = (f"{point.scores.increase(elmo):+.2f}", f"{elmo.p:.4f}")
+        rows.append((_percent(point.share), point.num_examples, *sides, *gain, _need_text(need)))
+    header = ("share", "examples", "baseline", "+ ELMo", "increase", "p", "ELMo needs for the baseline's score")
+    statements = {"epochs": say_epochs(curve), "data": say_data(curve)}
+    caption = f"test {curve.metric} by share of the training data"
+    return Report(
+        f"Sample efficiency: {curve.task}",
+        (
+            setting_text(runs),
+            Table(f"{caption[0].upper()}{caption[1:]}", header, tuple(rows)),
+            Chart("sample-efficiency", f"{caption}; {_LEGEND}", lambda figure: _draw(curve, figure)),
+            *statements.values(),
+            f"{P_TEXT} Every seed draws its own examples, the same for both sides, and a smaller share lies inside a "
+            f"larger one. A run on a small share may take {least_steps:,} steps, though no more than one on all, and "
+            "looks at dev as often as that.",
+        ),
+        {**curve.to_dict(), "statements": statements, "least_steps": least_steps, "setting": runs.setting()},
+    )
+
+
+def say_epochs(curve: Curve) -> str:
+    """After how many epochs the baseline is at its best, and ELMo above that, on the largest share."""
+    last = curve.points[-1]
+    best, epochs = fmean(race.best for race in last.races), [race.baseline for race in last.races]
+    passed = [race.elmo for race in last.races if race.elmo is not None]
+    text = (
+        f"On {_percent(last.share)} of the training data the baseline is at its best dev {curve.metric} ({best:.2f}) "
+        f"after {_epochs(epochs)}; with ELMo "
+    )
+    if not passed:
+        text += "it is never passed"
+    else:
+        text += f"it is passed after {_epochs(passed)}"
+        if len(passed) < len(last.races):
+            text += f", but only in {len(passed)} of {len(last.races)} seeds"
+    return f"{text}. The paper, SRL: 486 epochs without ELMo, 10 with it."
+
+
+def say_data(curve: Curve) -> str:
+    """With how much of the data ELMo equals the baseline on the largest share."""
+    last, need = curve.points[-1], curve.needs[-1]
+    goal = f"the baseline's test {curve.metric} on {_percent(last.share)} ({fmean(last.scores.baseline.test):.2f})"
+    if need.share is None:
+        text = f"With ELMo {goal} is not reached on any share"
+    elif need.is_bound:
+        text = f"With ELMo {goal} is reached on the smallest share already, {_percent(need.share)} of the training data"
+    else:
+        text = f"With ELMo {goal} is reached on {_percent(need.share)} of the training data, between the points"
+    return f"{text}. The paper, SRL: 1% of the data with ELMo equals 10% without."
+
+
+def _epochs(numbers: Sequence[float]) -> str:
+    each = f" ({', '.join(f'{number:.4g}' for number in numbers)})" if len(numbers) > 1 else ""
+    mean = f"{fmean(numbers):.4g}"
+    return f"{mean} epoch{'' if mean == '1' else 's'}{each}"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g}%"
+
+
+def _need_text(need: Need) -> str:
+    if need.share is None:
+        return "not reached"
+    return f"at most {_percent(need.share)}" if need.is_bound else _percent(need.share)
+
+
+def _draw(curve: Curve, figure: "Figure") -> None:
+    axes = figure.subplots()
+    shares = [100 * point.share for point in curve.points]
+    sides = {
+        "baseline": [point.scores.baseline.test for point in curve.points],
+        "with ELMo": [point.scores.others[0].test for point in curve.points],
+    }
+    for (label, scores), colour in zip(sides.items(), COLOURS, strict=False):
+        means, spread = [fmean(own) for own in scores], [deviation(own) for own in scores]
+        low, high = ([mean + sign * d for mean, d in zip(means, spread, strict=True)] for sign in (-1, 1))
+        axes.fill_between(shares, low, high, color=colour, alpha=0.2, linewidth=0)
+        axes.plot(shares, means, "o-", color=colour, label=label)
+    goal = fmean(sides["baseline"][-1])
+    axes.axhline(goal, color=COLOURS[0], linestyle=":", linewidth=1)
+    axes.set_xscale("log")
+    axes.set_xticks(shares, [_percent(point.share) for point in curve.points])
+    axes.minorticks_off()
+    axes.set(xlabel="training data", ylabel=f"test {curve.metric}")
+    axes.legend(frameon=False)

@@ -1,0 +1,105 @@
+"""What of ELMo a task profits from: which layers in which mix (the paper's Table 2), and where it goes (Table 3).
+
+Both are a task in several variants over seeds, beside the baseline and, where the paper has the task, beside its rows.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from elmokit.analysis.report import Cell, Report, Table
+from elmokit.tasks.compare import P_TEXT, PAPER, Comparison, compare, mean_text, setting_text
+from elmokit.tasks.variants import BASELINE, Runs, Variant
+
+Changes = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Study:
+    """Variants of ELMo in a task, and what the paper says of them."""
+
+    title: str
+    table: str
+    """Of the paper."""
+    varied: tuple[str, ...]
+    """Settings."""
+    rows: Mapping[str, tuple[str, Changes]]
+    """Label and settings of each variant but the baseline, by its name."""
+    paper: Mapping[str, Mapping[str, float]]
+    """By task and by variant, on the paper's dev sets."""
+
+    def variants(self, bilm: str) -> tuple[Variant, ...]:
+        """All but the baseline, for a model."""
+        return tuple(Variant(name, label, changes, bilm) for name, (label, changes) in self.rows.items())
+
+
+def _mix(layers: str, weight: str | None = None, *, gamma: bool = True) -> Changes:
+    regularization = (("elmo.regularization", weight),) if weight else ()
+    return (("elmo.layers", layers), ("elmo.gamma", "true" if gamma else "false"), *regularization)
+
+
+MIXING = Study(
+    "Layers and their mix",
+    "Table 2",
+    ("elmo.layers", "elmo.regularization", "elmo.gamma"),
+    {
+        "last": ("last layer", _mix("top")),
+        "lambda-1": ("all layers, λ = 1", _mix("all", "1.0")),
+        "lambda-0.001": ("all layers, λ = 0.001", _mix("all", "0.001")),
+        "all-no-gamma": ("all layers, λ = 0.001, without γ", _mix("all", "0.001", gamma=False)),
+        "last-no-gamma": ("last layer, without γ", _mix("top", gamma=False)),
+    },
+    {
+        "qa": {"baseline": 80.8, "last": 84.7, "lambda-1": 85.0, "lambda-0.001": 85.2},
+        "nli": {"baseline": 88.1, "last": 89.1, "lambda-1": 89.3, "lambda-0.001": 89.5},
+        "srl": {"baseline": 81.6, "last": 84.1, "lambda-1": 84.6, "lambda-0.001": 84.8},
+    },
+)
+PLACEMENT = Study(
+    "Where ELMo goes",
+    "Table 3",
+    ("elmo.place",),
+    {
+        "input": ("at the input", (("elmo.place", "input"),)),
+        "both": ("at the input and the output", (("elmo.place", "both"),)),
+        "output": ("at the output", (("elmo.place", "output"),)),
+    },
+    {
+        "qa": {"input": 85.1, "both": 85.6, "output": 84.8},
+        "nli": {"input": 88.9, "both": 89.5, "output": 88.7},
+        "srl": {"input": 84.7, "both": 84.3, "output": 80.9},
+    },
+)
+
+
+def study_variants(study: Study, runs: Runs, bilm: str) -> Comparison:
+    """Put a study's variants beside the baseline."""
+    return compare(runs, BASELINE, study.variants(bilm))
+
+
+def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
+    """A table with a row for each variant."""
+    paper = study.paper.get(found.task, {})
+    rows: list[tuple[Cell, ...]] = []
+    for side in (found.baseline, *found.others):
+        own: tuple[Cell, ...] = (side.label, mean_text(side.dev), mean_text(side.test))
+        gain = (None, None) if side.p is None else (f"{found.increase(side):+.2f}", f"{side.p:.4f}")
+        rows.append((*own, *gain, paper.get(side.name)) if paper else (*own, *gain))
+    header: tuple[str, ...] = ("", f"dev {found.metric}", f"test {found.metric}", "increase", "p")
+    source = PAPER[found.task]
+    header = (*header, f"the paper, {source.data}, dev {source.metric}") if paper else header
+    absent = "" if paper else f" The paper's {study.table} does not have this task."
+    figures = {
+        **found.to_dict(),
+        "paper": dict(paper),
+        "mixes": {name: [result["mixes"] for result in results] for name, results in runs.results.items()},
+        "setting": runs.setting(),
+    }
+    return Report(
+        f"{study.title}: {found.task}",
+        (
+            setting_text(runs),
+            Table(f"{study.title} (the paper's {study.table})", header, tuple(rows)),
+            f"Increase is the test mean over the baseline's. {P_TEXT}{absent}",
+        ),
+        figures,
+    )

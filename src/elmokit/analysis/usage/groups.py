@@ -1,0 +1,256 @@
+"""Groups of a word's occurrences by meaning: word-sense induction.
+
+What is compared is what stands around a word: what the forward language model knows of the text before it, and the
+backward one of the text behind it. Neither has seen the word, so its forms and its case do not matter; and the two have
+no token in common, so what they share is what the word stands for there, and not whichever word happens to be next to
+it. Occurrences are therefore laid along the directions in which both sides vary together (by the singular vectors of
+their covariance), and groups are those of k-means.
+
+The number of groups is one more than the directions in which the sides agree: as many groups as that have centres in
+that many directions. A direction counts if the sides agree on it more than they do when they are shuffled against each
+other, and clearly so; the strength is corrected for what shuffled sides have, so that it does not depend on how many
+occurrences there are. If there is none, all occurrences are one group.
+
+Notation: K occurrences, P width of one side, D = 2P, F directions, G groups.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.errors import InputError
+
+Floats = NDArray[np.float64]
+MAX_GROUPS = 8
+"""More are not looked for, but can be asked for."""
+MIN_STRENGTH, MAX_CHANCE = 0.3, 0.05
+"""A direction counts if the sides' corrected correlation on it and its p-value are at least and at most that."""
+_SIDE_DIRECTIONS, _SHARED_DIRECTIONS = 10, 5
+_SHUFFLES = 99
+_RESTARTS, _MAX_STEPS = 8, 100
+_NEGLIGIBLE = 1e-5
+_PRIOR, _LEAST_SCORE = 0.1, 1.5
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """The directions in which both sides of occurrences vary together, strongest first."""
+
+    points: Floats  # (K, F) each occurrence along them
+    strengths: tuple[float, ...]
+    """The correlation of the sides on each of up to 7 directions, less what is there by chance."""
+    chances: tuple[float, ...]
+    """How often shuffled sides agree as much (p-values)."""
+
+    @property
+    def num_groups(self) -> int:
+        """Groups that the directions which count can hold apart; 1 if none counts."""
+        counts = (s >= MIN_STRENGTH and p <= MAX_CHANCE for s, p in zip(self.strengths, self.chances, strict=True))
+        return 1 + next((number for number, so in enumerate(counts) if not so), len(self.strengths))
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Occurrences in groups, the largest first."""
+
+    groups: NDArray[np.int64]  # (K,) the group of each occurrence, from 0
+    centres: Floats  # (G, F)
+    agreement: Agreement
+
+    @property
+    def points(self) -> Floats:
+        """Each occurrence along the shared directions: (K, F)."""
+        return self.agreement.points
+
+    @property
+    def num_groups(self) -> int:
+        """G."""
+        return len(self.centres)
+
+    @property
+    def sizes(self) -> list[int]:
+        """Occurrences of each group."""
+        return [int(count) for count in np.bincount(self.groups, minlength=self.num_groups)]
+
+    @property
+    def distances(self) -> Floats:
+        """From every occurrence to every centre: (K, G)."""
+        return np.sqrt(_squared_distances(self.points, self.centres))
+
+    @property
+    def fits(self) -> Floats:
+        """How clearly each occurrence (K,) is in its group: 1 at its centre, 0 as near to another one's."""
+        if self.num_groups == 1:
+            return np.ones(len(self.points))
+        nearest = np.sort(self.distances, axis=1)  # (K, G)
+        return 1 - nearest[:, 0] / np.where(nearest[:, 1] == 0, 1, nearest[:, 1])
+
+    def typical(self, group: int, number: int) -> list[int]:
+        """The occurrences of a group that are nearest to its centre."""
+        return self._first(group, self.distances[:, group], number)
+
+    def borderline(self, group: int, number: int) -> list[int]:
+        """The occurrences of a group that might almost be in another one; none if there is no other."""
+        return self._first(group, self.fits, number) if self.num_groups > 1 else []
+
+    def _first(self, group: int, values: Floats, number: int) -> list[int]:
+        own = np.flatnonzero(self.groups == group)
+        return [int(row) for row in own[np.argsort(values[own], kind="stable")][:number]]
+
+
+def induce(contexts: NDArray[np.floating], num_groups: int | None = None, *, seed: int = 0) -> Grouping:
+    """Group occurrences by what is around them.
+
+    Args:
+        contexts: (K, D), the first half of each row from the side before the word, the second from that behind it.
+        num_groups: how many groups to make; None finds out, and may find one.
+        seed: of everything random; the same contexts and seed give the same groups.
+    """
+    if num_groups is not None and num_groups < 1:
+        raise InputError(f"{num_groups} groups cannot be made: ask for at least 1.")
+    if len(contexts) < max(2, num_groups or 0):
+        raise InputError(
+            f"{len(contexts)} occurrences cannot be put in {'' if num_groups is None else f'{num_groups} '}groups: "
+            "give a corpus with more of them, or ask for fewer groups."
+        )
+    agreement = find_agreement(contexts, seed=seed)
+    points = agreement.points  # (K, F)
+    distinct = len(np.unique(points, axis=0))
+    if num_groups is not None and distinct < num_groups:
+        raise InputError(
+            f"the occurrences have only {distinct} different contexts, too few for {num_groups} groups: "
+            "ask for fewer groups, or another layer than 0."
+        )
+    number = num_groups or min(agreement.num_groups, distinct)
+    groups = k_means(points, number, seed=seed)
+    order = np.argsort(-np.bincount(groups, minlength=number), kind="stable")  # (G,)
+    ranked = np.argsort(order, kind="stable")[groups]  # (K,)
+    return Grouping(ranked, _centres(points, ranked, number), agreement)
+
+
+def find_agreement(contexts: NDArray[np.floating], *, seed: int = 0) -> Agreement:
+    """Where the two sides of contexts (K, D) vary together."""
+    half = contexts.shape[1] // 2
+    before, behind = main_directions(contexts[:, :half]), main_directions(contexts[:, half:])
+    left, _, right = np.linalg.svd(before.T @ behind)
+    number = min(before.shape[1], behind.shape[1])
+    before, behind = before @ left[:, :number], behind @ right[:number].T  # (K, F), (K, F)
+    tried = min(number, MAX_GROUPS - 1)
+    own = np.einsum("kf,kf->f", before, behind)[:tried]  # (tried,)
+    draw = np.random.default_rng(seed)
+    shuffled = np.array([_shuffled(before, behind[draw.permutation(len(behind))], tried) for _ in range(_SHUFFLES)])
+    extents = np.linalg.norm(before, axis=0) * np.linalg.norm(behind, axis=0)  # (F,)
+    beyond = np.sqrt(np.maximum(own**2 - (shuffled**2).mean(0), 0))  # (tried,)
+    strengths = np.divide(beyond, extents[:tried], out=np.zeros(tried), where=extents[:tried] > 0)
+    chances = (1 + (shuffled >= own).sum(0)) / (1 + _SHUFFLES)
+    return Agreement((before + behind)[:, :_SHARED_DIRECTIONS], tuple(strengths.tolist()), tuple(chances.tolist()))
+
+
+def _shuffled(before: Floats, behind: Floats, tried: int) -> Floats:
+    """The strongest covariance on each direction or a later one, of sides that do not belong together."""
+    products = before.T @ behind  # (F, F)
+    return np.array([np.linalg.norm(products[first:, first:], 2) for first in range(tried)])
+
+
+def main_directions(vectors: NDArray[np.floating], number: int = _SIDE_DIRECTIONS) -> Floats:
+    """Vectors (K, D), every number of them standardised, in their directions of most variance: (K, F)."""
+    standard = standardise(vectors)  # (K, …)
+    if not standard.shape[1]:
+        return np.zeros((len(standard), 1))
+    left, values, right = np.linalg.svd(standard, full_matrices=False)
+    kept = max(1, min(number, int((values > _NEGLIGIBLE * values[0]).sum())))
+    signs = np.where(right[np.arange(kept), np.abs(right[:kept]).argmax(1)] < 0, -1.0, 1.0)  # (F,) or it may be either
+    projected: Floats = left[:, :kept] * values[:kept] * signs
+    return projected
+
+
+def standardise(vectors: NDArray[np.floating]) -> Floats:
+    """Vectors (K, D) with mean 0 and deviation 1 in every column that varies; the others are left out."""
+    wide = np.asarray(vectors, dtype=np.float64)
+    spread = wide.std(0)  # (D,)
+    varies = spread > _NEGLIGIBLE * np.abs(wide).max(0)
+    standard: Floats = (wide[:, varies] - wide[:, varies].mean(0)) / spread[varies]
+    return standard
+
+
+def k_means(points: Floats, num_groups: int, *, seed: int = 0, restarts: int = _RESTARTS) -> NDArray[np.int64]:
+    """Groups (K,) of points (K, F) with the least squared distances to their centres, the best of several starts."""
+    draw = np.random.default_rng(seed)
+    best, least = np.zeros(len(points), dtype=np.int64), np.inf
+    for _ in range(restarts if num_groups > 1 else 0):
+        groups, total = _lloyd(points, _spread_start(points, num_groups, draw))
+        if total < least:
+            best, least = groups, total
+    return best
+
+
+def _spread_start(points: Floats, num_groups: int, draw: np.random.Generator) -> Floats:
+    """First centres (G, F) as k-means++ has them: each a point, likelier the farther it is from those before it."""
+    centres = [points[draw.integers(len(points))]]
+    distances = np.full(len(points), np.inf)
+    for _ in range(num_groups - 1):
+        distances = np.minimum(distances, ((points - centres[-1]) ** 2).sum(1))  # (K,)
+        total = distances.sum()
+        centres.append(points[draw.choice(len(points), p=distances / total if total else None)])
+    return np.array(centres)
+
+
+def _lloyd(points: Floats, centres: Floats) -> tuple[NDArray[np.int64], float]:
+    groups = np.full(len(points), -1)
+    for _ in range(_MAX_STEPS):
+        distances = _squared_distances(points, centres)  # (K, G)
+        nearest = distances.argmin(1)
+        for empty in np.setdiff1d(np.arange(len(centres)), nearest):
+            nearest[distances[np.arange(len(points)), nearest].argmax()] = empty  # the farthest point for itself
+            distances[nearest == empty] = 0
+        if (nearest == groups).all():
+            break
+        groups = nearest
+        centres = _centres(points, groups, len(centres))
+    return groups, float(((points - centres[groups]) ** 2).sum())
+
+
+def _squared_distances(points: Floats, centres: Floats) -> Floats:
+    products = (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)  # (K, G)
+    distances: Floats = np.maximum(products, 0)
+    return distances
+
+
+def _centres(points: Floats, groups: NDArray[np.int64], num_groups: int) -> Floats:
+    """The mean of every group: (G, F)."""
+    members = np.eye(num_groups)[groups]  # (K, G)
+    means: Floats = members.T @ points / np.maximum(members.sum(0), 1)[:, None]
+    return means
+
+
+def characteristic_words(
+    contexts: Sequence[Collection[str]], groups: NDArray[np.int64], number: int
+) -> list[list[tuple[str, float]]]:
+    """The words that most set each group's contexts apart from those of the other groups, with their z-scores.
+
+    The scores are of log-odds that an occurrence of the group has the word in its context, against one of another
+    group, with all contexts as a prior (after Monroe et al., 2008), so that a word needs to be seen often to stand out.
+    """
+    columns: dict[str, int] = {}
+    cells = [
+        (group, columns.setdefault(word, len(columns)))
+        for words, group in zip(contexts, groups.tolist(), strict=True)
+        for word in sorted(set(words))
+    ]
+    sizes = np.bincount(groups)  # (G,)
+    having = np.zeros((len(sizes), len(columns)))  # (G, words)
+    np.add.at(having, tuple(np.array(cells, dtype=np.int64).reshape(-1, 2).T), 1)
+    prior, names = _PRIOR * having.sum(0), list(columns)  # (words,)
+    found = []
+    for own, size in zip(having, sizes, strict=True):
+        odds, variance = np.zeros(len(names)), np.zeros(len(names))  # (words,), (words,)
+        for sign, count, total in ((1, own, size), (-1, having.sum(0) - own, len(groups) - size)):
+            present, missing = count + prior + 0.5, total - count + _PRIOR * len(groups) - prior + 0.5
+            odds += sign * np.log(present / missing)
+            variance += 1 / present + 1 / missing
+        scores = np.where(own > 1, odds / np.sqrt(variance), 0)
+        best = sorted(range(len(names)), key=lambda column: (-scores[column], names[column]))[:number]
+        found.append([(names[column], float(scores[column])) for column in best if scores[column] >= _LEAST_SCORE])
+    return found

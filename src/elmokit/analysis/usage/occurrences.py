@@ -1,0 +1,230 @@
+"""Where words stand in a corpus, and what a model knows of their surroundings there.
+
+A corpus is read line by line and never kept. Of a word's occurrences at most so many are sampled: those whose sentences
+a seeded hash puts first. So every sentence has the same chance, the order of files and lines does not matter, a
+sentence that stands there twice counts once, and the samples of many words share sentences, which are embedded once.
+
+Notation: K occurrences, L layers, T tokens of a sentence, D = 2P width of a vector.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from hashlib import blake2b
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from elmokit.embedding.pooling import Selection
+from elmokit.errors import InputError
+from elmokit.tasks.layer_store import LayerStore
+from elmokit.text.files import open_text
+from elmokit.training.corpus import Input, check_input, find_files, split_line
+
+Progress = Callable[[int, int], None]
+"""Is told how many of how many sentences have been embedded."""
+
+
+class Occurrence(NamedTuple):
+    """A token in its sentence, the file and line that it is from, and the line's number in the whole corpus."""
+
+    tokens: tuple[str, ...]
+    place: int
+    source: str = ""
+    line: int = 0
+
+    @property
+    def form(self) -> str:
+        """The token as it is written there."""
+        return self.tokens[self.place]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Text files: a line is a sentence of tokens between white space, or raw text of any number of sentences."""
+
+    paths: tuple[Path, ...]
+    input: Input = "tokens"
+
+    @classmethod
+    def find(cls, patterns: Sequence[str], input: Input = "tokens") -> "Corpus":
+        """The files that paths and globs name, in the order of their names."""
+        check_input(input)
+        return cls(tuple(find_files(patterns)), input)
+
+    @property
+    def name(self) -> str:
+        """What to call it: the file, or the first of them."""
+        more = len(self.paths) - 1
+        return self.paths[0].name + (f" and {more} more" if more else "")
+
+    def read(self, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, int, list[str]]]:
+        """The sentences of all lines or of those wanted: file and line, number of the line in the corpus, tokens."""
+        total, is_empty = 0, True
+        for path in self.paths:
+            with open_text(path) as lines:
+                for number, line in enumerate(lines, 1):
+                    total += 1
+                    is_empty = is_empty and not line.strip()
+                    if wanted is None or wanted(line):
+                        for tokens in split_line(line, self.input):
+                            yield f"{path.name}:{number}", total, tokens
+        if is_empty:
+            raise InputError(f"the corpus {self.name} has no text: give files with sentences.")
+
+
+@dataclass
+class Sample:
+    """The occurrences of a word that come first by the rank of their sentences; each sentence counts once.
+
+    Args:
+        size: how many to keep.
+    """
+
+    size: int
+    num_seen: int = 0
+    """All that were offered, repetitions included."""
+    _heap: list[tuple[int, int]] = field(default_factory=list)
+    _kept: dict[tuple[int, int], Occurrence] = field(default_factory=dict)
+
+    def offer(self, rank: int, occurrence: Occurrence) -> None:
+        """Keep an occurrence if its sentence's rank is low enough."""
+        self.num_seen += 1
+        key = (-rank, -occurrence.place)
+        if key in self._kept:
+            self._kept[key] = min(self._kept[key], occurrence)  # the sentence again: the same source in any order
+            return
+        if len(self._heap) < self.size:
+            heapq.heappush(self._heap, key)
+        elif key > self._heap[0]:
+            del self._kept[heapq.heapreplace(self._heap, key)]
+        else:
+            return
+        self._kept[key] = occurrence
+
+    @property
+    def occurrences(self) -> list[Occurrence]:
+        """What is kept, by rank."""
+        return [self._kept[key] for key in sorted(self._kept, reverse=True)]
+
+
+def rank_sentence(tokens: Sequence[str], seed: int) -> int:
+    """A number by chance that depends on a sentence and the seed alone."""
+    data = "\n".join(tokens).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(data, digest_size=8, key=str(seed).encode()).digest(), "big")
+
+
+def collect(
+    corpus: Corpus, forms: Collection[str], *, max_occurrences: int, seed: int = 0, match_case: bool = False
+) -> Sample:
+    """The occurrences of a word in any of its forms; only lines that can hold one are tokenised.
+
+    Args:
+        corpus: what to read.
+        forms: tokens that count as the word.
+        max_occurrences: how many to keep at most.
+        seed: decides which.
+        match_case: whether `Play` is another word than `play`; otherwise upper and lower case are the same.
+    """
+    own = {form if match_case else form.lower() for form in forms}
+    if match_case:
+
+        def wanted(line: str) -> bool:
+            return any(form in line for form in own)
+    else:
+        folded = {form.casefold() for form in own}  # character by character, whatever stands around: lower() is not
+
+        def wanted(line: str) -> bool:
+            line = line.casefold()
+            return any(form in line for form in folded)
+
+    sample = Sample(max_occurrences)
+    for source, line, tokens in corpus.read(wanted):
+        places = [place for place, token in enumerate(tokens) if (token if match_case else token.lower()) in own]
+        if places:
+            rank, sentence = rank_sentence(tokens, seed), tuple(tokens)
+            for place in places:
+                sample.offer(rank, Occurrence(sentence, place, source, line))
+    return sample
+
+
+def collect_words(corpus: Corpus, words: Collection[str], *, max_occurrences: int, seed: int = 0) -> dict[str, Sample]:
+    """The occurrences of many words, given in lower case and counted in any case; one reading for all."""
+    samples = {word: Sample(max_occurrences) for word in words}
+    for source, line, tokens in corpus.read():
+        found = [(place, samples[word]) for place, token in enumerate(tokens) if (word := token.lower()) in samples]
+        if found:
+            rank, sentence = rank_sentence(tokens, seed), tuple(tokens)
+            for place, sample in found:
+                sample.offer(rank, Occurrence(sentence, place, source, line))
+    return samples
+
+
+def count_types(corpus: Corpus) -> Counter[str]:
+    """How often every token occurs, in lower case."""
+    counts: Counter[str] = Counter()
+    for _, _, tokens in corpus.read():
+        counts.update(map(str.lower, tokens))
+    return counts
+
+
+def check_word(word: str, input: Input) -> None:
+    """Refuse what can never be one token of a corpus."""
+    tokens = [token for sentence in split_line(word, input) for token in sentence]
+    if tokens != [word]:
+        pieces = f"{len(tokens)} tokens ({' '.join(tokens)})" if tokens else "no token"
+        raise InputError(f"the word {word!r} is {pieces} here: give one token, and its other forms with --forms.")
+
+
+def absent(word: str, corpus: Corpus) -> InputError:
+    """The error that a word does not occur, with what it may have been meant to be; reads the corpus again."""
+    types = count_types(corpus)
+    folded = word.lower()
+    near = [form for form in get_close_matches(folded, types, n=4) if form != folded]
+    meant = f"; it has {', '.join(near)}" if near else ""
+    other = " (only in other case)" if folded in types else ""
+    return InputError(f"{word!r} does not occur in {corpus.name}{other}{meant}: give a word that does, or more text.")
+
+
+def read_contexts(
+    store: LayerStore, occurrences: Sequence[Occurrence], progress: Progress | None = None
+) -> NDArray[np.float32]:
+    """What the model knows around each token without having seen it: (K, L, D).
+
+    The first half is the forward direction's at the token before, the second the backward one's at the token behind.
+    Sentences that the store lacks are embedded first.
+    """
+    store.prepare((occurrence.tokens for occurrence in occurrences), progress)
+    half = store.width // 2
+    begin, end = _boundaries(store)  # (L, P), (L, P)
+    contexts = np.empty((len(occurrences), store.num_layers, store.width), dtype=np.float32)  # (K, L, D)
+    for row, (sentence, place, _, _) in enumerate(occurrences):
+        layers = store.read(sentence)  # (L, T, D)
+        contexts[row, :, :half] = layers[:, place - 1, :half] if place else begin
+        contexts[row, :, half:] = layers[:, place + 1, half:] if place + 1 < len(sentence) else end
+    return contexts
+
+
+def _boundaries(store: LayerStore) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """What each direction knows before it has read a token: forward at `<S>`, backward at `</S>`, (L, P) each."""
+    bilm, half = store.embedder.bilm, store.width // 2
+    with torch.inference_mode():
+        layers = bilm(bilm.to_char_ids([[]]), keep_boundaries=True).layers[:, 0].cpu().numpy()  # (L, 2, D)
+    return layers[:, 0, :half], layers[:, 1, half:]
+
+
+def mix_layers(contexts: NDArray[np.float32], selection: Selection) -> NDArray[np.float32]:
+    """One row an occurrence out of (K, L, D): a mix of the layers, (K, D), or all of them, (K, L·D).
+
+    In either case the first half of a row is of the side before the token.
+    """
+    if selection.weights is not None:
+        mixed: NDArray[np.float32] = np.tensordot(np.array(selection.weights, np.float32), contexts, (0, 1))  # (K, D)
+        return mixed
+    sides = np.split(contexts, 2, axis=2)  # (K, L, P) twice
+    return np.concatenate([side.reshape(len(contexts), -1) for side in sides], axis=1)

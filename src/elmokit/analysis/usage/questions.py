@@ -1,0 +1,143 @@
+"""How is this word used here? From the question to its report: collect, embed, group, compare."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from elmokit.analysis.report import Report
+from elmokit.analysis.usage.groups import induce
+from elmokit.analysis.usage.occurrences import (
+    Corpus,
+    Occurrence,
+    Progress,
+    Sample,
+    absent,
+    check_word,
+    collect,
+    mix_layers,
+    read_contexts,
+)
+from elmokit.analysis.usage.ranking import RankOptions, rank_words
+from elmokit.analysis.usage.report import Subject, ranking_report, senses_report, shift_report
+from elmokit.analysis.usage.shift import compare
+from elmokit.embedding.pooling import Layers
+from elmokit.errors import InputError
+from elmokit.tasks.layer_store import LayerStore
+
+Corpora = tuple[Corpus] | tuple[Corpus, Corpus]
+
+
+@dataclass(frozen=True)
+class UsageOptions:
+    """What to look for, and how."""
+
+    forms: tuple[str, ...]
+    """Tokens that count as the word; the first one names it."""
+    match_case: bool = False
+    num_groups: int | None = None
+    """None finds out."""
+    layers: Layers = "top"
+    max_occurrences: int = 2000
+    """Of each corpus; of more, a sample is looked at."""
+    seed: int = 0
+
+    @property
+    def word(self) -> str:
+        """What to call it."""
+        return self.forms[0]
+
+
+def describe_usage(
+    store: LayerStore, corpora: Corpora, options: UsageOptions, progress: Progress | None = None
+) -> Report:
+    """The groups of a word's uses in a corpus; with a second corpus, how the use differs there."""
+    selection = store.embedder.select(options.layers)
+    samples = [_collect(corpus, options) for corpus in corpora]
+    sides = [sample.occurrences for sample in samples]
+    _check_number(corpora, sides, options)
+    everything = [occurrence for side in sides for occurrence in side]
+    contexts = mix_layers(read_contexts(store, everything, progress), selection)  # (K, D)
+    settings = _settings(store, corpora, options.layers, options.seed)
+    subject = Subject(
+        options.word,
+        options.forms,
+        corpus_names(corpora),
+        tuple(sample.num_seen for sample in samples),
+        tuple(map(len, sides)),
+        everything,
+        settings | {"match_case": options.match_case},
+    )
+    if len(corpora) == 1:
+        return senses_report(subject, induce(contexts, options.num_groups, seed=options.seed))
+    cut = len(sides[0])
+    found = compare(contexts[:cut], contexts[cut:], options.num_groups, seed=options.seed)
+    return shift_report(subject, found)
+
+
+def describe_ranking(
+    store: LayerStore,
+    corpora: tuple[Corpus, Corpus],
+    number: int,
+    options: RankOptions,
+    layers: Layers = "top",
+    progress: Progress | None = None,
+) -> Report:
+    """The words whose use differs most between two corpora."""
+    ranked = rank_words(store, corpora, store.embedder.select(layers), options, progress)
+    settings = _settings(store, corpora, layers, options.seed)
+    settings |= {"min_count": options.min_count, "max_words": options.max_words}
+    settings |= {"max_occurrences": options.max_occurrences}
+    first, second = corpus_names(corpora)
+    return ranking_report(ranked, number, (first, second), settings)
+
+
+def corpus_names(corpora: Sequence[Corpus]) -> tuple[str, ...]:
+    """Names that tell corpora apart: of files, else of paths, else numbered."""
+    names = tuple(corpus.name for corpus in corpora)
+    if len(set(names)) < len(names):
+        names = tuple(str(corpus.paths[0].parent / corpus.name) for corpus in corpora)
+    if len(set(names)) < len(names):
+        names = tuple(f"{name} ({number})" for number, name in enumerate(names, 1))
+    return names
+
+
+def _collect(corpus: Corpus, options: UsageOptions) -> Sample:
+    for form in options.forms:
+        check_word(form, corpus.input)
+    sample = collect(
+        corpus,
+        options.forms,
+        max_occurrences=options.max_occurrences,
+        seed=options.seed,
+        match_case=options.match_case,
+    )
+    if not sample.num_seen:
+        raise absent(options.word, corpus)
+    return sample
+
+
+def _check_number(corpora: Corpora, sides: Sequence[Sequence[Occurrence]], options: UsageOptions) -> None:
+    """Refuse too few occurrences before a sentence is embedded; sentences that repeat count once."""
+    for corpus, side in zip(corpora, sides, strict=True):
+        if len(side) < 2:
+            raise InputError(
+                f"{options.word!r} stands in only one sentence of {corpus.name}: nothing can be compared with it; "
+                "give more text or a more frequent word."
+            )
+    total = sum(map(len, sides))
+    if options.num_groups is not None and total < options.num_groups:
+        raise InputError(
+            f"{options.word!r} occurs {total} times in different sentences, too few for {options.num_groups} groups: "
+            "give more text or ask for fewer groups."
+        )
+
+
+def _settings(store: LayerStore, corpora: Corpora, layers: Layers, seed: int) -> dict[str, Any]:
+    return {
+        "model": store.embedder.name,
+        "model_sha256": store.embedder.fingerprint,
+        "layers": layers if isinstance(layers, str | int) else list(layers),
+        "input": corpora[0].input,
+        "seed": seed,
+        "files": [[str(path) for path in corpus.paths] for corpus in corpora],
+    }

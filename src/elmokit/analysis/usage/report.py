@@ -1,0 +1,280 @@
+"""What is shown of a word's groups of meaning, of its shift between two corpora, and of the words that shift most."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from elmokit.analysis.page import COLOURS
+from elmokit.analysis.report import Block, Cell, Chart, Concordance, Line, Map, Point, Report, Table
+from elmokit.analysis.usage.groups import MAX_CHANCE, MIN_STRENGTH, Grouping, characteristic_words
+from elmokit.analysis.usage.occurrences import Occurrence
+from elmokit.analysis.usage.ranking import RankedWord
+from elmokit.analysis.usage.shift import Comparison
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_TYPICAL, _BORDERLINE, _LONELY, _WORDS, _NAMING_WORDS = 6, 3, 6, 10, 3
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was looked at: the word, in what text, by what model."""
+
+    word: str
+    forms: tuple[str, ...]
+    corpora: tuple[str, ...]
+    """Names of one corpus or two."""
+    num_seen: tuple[int, ...]
+    """All occurrences in each."""
+    num_sampled: tuple[int, ...]
+    """Those that were looked at."""
+    occurrences: Sequence[Occurrence]
+    """Of the first corpus, then of the second."""
+    settings: dict[str, Any]
+    """The model and whatever else decided the outcome, for the figures."""
+
+
+def senses_report(subject: Subject, grouping: Grouping) -> Report:
+    """A word's groups: their words, typical and borderline sentences, and a map."""
+    names, words = name_groups(subject, grouping)
+    blocks = (_sampled(subject), _explain_number(grouping), *_group_blocks(subject, grouping, names, words))
+    figures = _common_figures(subject, grouping, words)
+    return Report(f"How “{subject.word}” is used in {subject.corpora[0]}", blocks, figures)
+
+
+def shift_report(subject: Subject, found: Comparison) -> Report:
+    """A word's shift from the first corpus to the second, and the sentences behind it."""
+    grouping, shares = found.grouping, found.shares  # shares (2, G)
+    names, words = name_groups(subject, grouping)
+    measures = Table(
+        "Distances between the corpora; chance is how often shuffled occurrences are as far apart",
+        ("measure", "distance", "chance"),
+        (
+            ("APD, mean distance of two occurrences, one from each", found.apd.value, found.apd.chance),
+            (f"the same within {subject.corpora[0]}", found.within[0], None),
+            (f"the same within {subject.corpora[1]}", found.within[1], None),
+            ("shift: APD less the mean of those within", found.shift, None),
+            ("PRT, distance of the mean vectors", found.prt.value, found.prt.chance),
+            ("JSD, distance of the groups' shares", found.jsd.value, found.jsd.chance),
+        ),
+        decimals=3,
+    )
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (name, *(100 * float(share) for share in column)) for name, column in zip(names, shares.T, strict=True)
+    )
+    share_table = Table("Share of each group in percent", ("group", *subject.corpora), rows)
+    chart = Chart(
+        "shares",
+        f"How the occurrences of “{subject.word}” are spread over its groups in each corpus.",
+        partial(_draw_shares, corpora=subject.corpora, names=names, shares=shares.tolist()),
+        size=(8, 1 + 0.7 * len(names)),
+    )
+    blocks: list[Block] = [_sampled(subject), measures, share_table, chart]
+    for own in (1, 0):
+        lines = _lines(subject, found.loneliest(own == 1, _LONELY), found.loneliness.tolist())
+        caption = f"In {subject.corpora[own]}, farthest from anything in {subject.corpora[1 - own]}"
+        blocks.append(Concordance(caption, lines))
+    blocks.append(_map("corpora", subject, grouping, found.is_second.astype(int).tolist(), list(subject.corpora)))
+    blocks += [_explain_number(grouping), *_group_blocks(subject, grouping, names, words)]
+    figures = _common_figures(subject, grouping, words)
+    figures |= {
+        "apd": {"value": found.apd.value, "chance": found.apd.chance},
+        "within": list(found.within),
+        "shift": found.shift,
+        "prt": {"value": found.prt.value, "chance": found.prt.chance},
+        "jsd": {"value": found.jsd.value, "chance": found.jsd.chance},
+        "shares": shares.tolist(),
+    }
+    for row, second, lonely in zip(
+        figures["occurrences"], found.is_second.tolist(), found.loneliness.tolist(), strict=True
+    ):
+        row |= {"corpus": subject.corpora[second], "loneliness": round(lonely, 4)}
+    title = f"How the use of “{subject.word}” differs between {' and '.join(subject.corpora)}"
+    return Report(title, tuple(blocks), figures)
+
+
+def ranking_report(
+    ranked: Sequence[RankedWord], number: int, corpora: tuple[str, str], settings: dict[str, Any]
+) -> Report:
+    """The first so many of ranked words."""
+    first = ranked[:number]
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
+        (one.word, *one.counts, one.shift, one.noise, *one.halves, one.chance) for one in first
+    )
+    header = ("word", "in 1", "in 2", "shift", "shuffled", "inside 1", "inside 2", "chance")
+    caption = (
+        f"The {len(first)} words of {len(ranked)} whose use differs most between 1, {corpora[0]}, and 2, {corpora[1]}"
+    )
+    table = Table(caption, header, rows, decimals=3)
+    middle = sorted(one.shift for one in ranked)[len(ranked) // 2]
+    note = (
+        "The shift is the mean distance of two occurrences in different corpora less that of two in the same. Words "
+        "are ranked by what it is beyond the highest of the next three columns: the shift that occurrences have once "
+        "in 20 times if they are shuffled between the corpora, and that between the halves of each corpus. The middle "
+        f"one of all words has a shift of {middle:.3f}: as much is owed to the corpora, not to the word."
+    )
+    blocks: list[Block] = [note, table]
+    for side, name in enumerate(corpora):
+        lines = tuple(_line(one.examples[side], one.word) for one in first)
+        blocks.append(Concordance(f"In {name}, of each word the use that is farthest from the other corpus", lines))
+    figures = {
+        **settings,
+        "corpora": list(corpora),
+        "num_words": len(ranked),
+        "median_shift": middle,
+        "words": [
+            {
+                "word": one.word,
+                "counts": list(one.counts),
+                "apd": one.apd,
+                "shift": one.shift,
+                "noise": one.noise,
+                "halves": list(one.halves),
+                "chance": one.chance,
+                "examples": [" ".join(example.tokens) for example in one.examples],
+            }
+            for one in first
+        ],
+    }
+    return Report(f"Words whose use differs between {' and '.join(corpora)}", tuple(blocks), figures)
+
+
+def name_groups(subject: Subject, grouping: Grouping) -> tuple[list[str], list[list[tuple[str, float]]]]:
+    """What to call each group, and the words that set it apart; in a name, only words that not every sentence has."""
+    forms = {form.lower() for form in subject.forms}
+    contexts = [
+        {token.lower() for token in o.tokens if any(map(str.isalpha, token))} - forms for o in subject.occurrences
+    ]
+    words = characteristic_words(contexts, grouping.groups, _WORDS)
+    if grouping.num_groups == 1:
+        return ["1"], [[]]
+    counts = Counter(word for context in contexts for word in context)
+    names = []
+    for number, own in enumerate(words, 1):
+        telling = [word for word, _ in own if counts[word] <= len(contexts) / 4][:_NAMING_WORDS]
+        names.append(f"{number}: {', '.join(telling)}" if telling else str(number))
+    return names, words
+
+
+def _sampled(subject: Subject) -> str:
+    def say(name: str, seen: int, sampled: int) -> str:
+        return f"{seen:,} times in {name}" + (f" ({sampled:,} of them were looked at)" if sampled < seen else "")
+
+    said = " and ".join(map(say, subject.corpora, subject.num_seen, subject.num_sampled))
+    return f"{' / '.join(subject.forms)} occurs {said}. A sentence that stands there more than once counts once."
+
+
+def _explain_number(grouping: Grouping) -> str:
+    found = grouping.agreement.num_groups
+    strengths = ", ".join(f"{strength:.2f}" for strength in grouping.agreement.strengths)
+    reason = (
+        f"the text before the word and that behind it agree in {found - 1} independent directions (a corrected "
+        f"correlation of at least {MIN_STRENGTH} and a chance of at most {MAX_CHANCE}; there were {strengths})"
+    )
+    if grouping.num_groups == found:
+        return f"{_count(found)}: {reason}."
+    return f"{_count(grouping.num_groups)}, as asked for; {_count(found)} would have been made: {reason}."
+
+
+def _count(number: int) -> str:
+    return "One group" if number == 1 else f"{number} groups"
+
+
+def _group_blocks(
+    subject: Subject, grouping: Grouping, names: list[str], words: list[list[tuple[str, float]]]
+) -> list[Block]:
+    total = len(subject.occurrences)
+    rows = tuple(
+        (str(number), size, 100 * size / total, ", ".join(word for word, _ in own))
+        for number, (size, own) in enumerate(zip(grouping.sizes, words, strict=True), 1)
+    )
+    caption = "Groups, and the words of their sentences that set them apart"
+    blocks: list[Block] = [Table(caption, ("group", "occurrences", "%", "words"), rows)]
+    blocks.append(_map("groups", subject, grouping, grouping.groups.tolist(), names))
+    for group, name in enumerate(names):
+        blocks.append(Concordance(f"Group {name} – typical", _lines(subject, grouping.typical(group, _TYPICAL))))
+        if borderline := grouping.borderline(group, _BORDERLINE):
+            blocks.append(Concordance(f"Group {name} – borderline", _lines(subject, borderline)))
+    return blocks
+
+
+def _lines(subject: Subject, rows: Sequence[int], values: Sequence[float] | None = None) -> tuple[Line, ...]:
+    notes = [_short(subject.occurrences[row].source) if values is None else f"{values[row]:.2f}" for row in rows]
+    return tuple(_line(subject.occurrences[row], note) for row, note in zip(rows, notes, strict=True))
+
+
+def _short(source: str) -> str:
+    """A file without its endings, and the line."""
+    name, _, line = source.rpartition(":")
+    return f"{name.partition('.')[0] or name}:{line}"
+
+
+def _line(occurrence: Occurrence, note: str) -> Line:
+    tokens, place = occurrence.tokens, occurrence.place
+    return Line(" ".join(tokens[:place]), occurrence.form, " ".join(tokens[place + 1 :]), note)
+
+
+def _map(name: str, subject: Subject, grouping: Grouping, colours: Sequence[int], names: list[str]) -> Map:
+    """Occurrences in the two directions that the sides agree on most; a colour is a group, or a corpus."""
+    points = tuple(
+        Point(x, y, names[colour], " ".join(occurrence.tokens))
+        for (x, y), colour, occurrence in zip(_plane(grouping), colours, subject.occurrences, strict=True)
+    )
+    caption = "The occurrences in the two directions that the text before and the text behind the word agree on most."
+    return Map(name, caption, points)
+
+
+def _plane(grouping: Grouping) -> list[tuple[float, float]]:
+    points = grouping.points  # (K, F)
+    return [(row[0], row[1] if len(row) > 1 else 0.0) for row in points.tolist()]
+
+
+def _common_figures(subject: Subject, grouping: Grouping, words: list[list[tuple[str, float]]]) -> dict[str, Any]:
+    return {
+        "word": subject.word,
+        "forms": list(subject.forms),
+        "corpora": list(subject.corpora),
+        "num_seen": list(subject.num_seen),
+        "num_sampled": list(subject.num_sampled),
+        **subject.settings,
+        "num_groups": grouping.num_groups,
+        "strengths": list(grouping.agreement.strengths),
+        "chances": list(grouping.agreement.chances),
+        "groups": [
+            {"group": number, "size": size, "words": [[word, round(score, 3)] for word, score in own]}
+            for number, (size, own) in enumerate(zip(grouping.sizes, words, strict=True), 1)
+        ],
+        "occurrences": [
+            {
+                "sentence": " ".join(occurrence.tokens),
+                "place": occurrence.place,
+                "source": occurrence.source,
+                "group": group + 1,
+                "fit": round(fit, 4),
+                "x": round(x, 4),
+                "y": round(y, 4),
+            }
+            for occurrence, group, fit, (x, y) in zip(
+                subject.occurrences,
+                grouping.groups.tolist(),
+                grouping.fits.tolist(),
+                _plane(grouping),
+                strict=True,
+            )
+        ],
+    }
+
+
+def _draw_shares(figure: "Figure", *, corpora: tuple[str, ...], names: list[str], shares: list[list[float]]) -> None:
+    axes = figure.subplots()
+    height = 0.8 / len(corpora)
+    for number, (name, row) in enumerate(zip(corpora, shares, strict=True)):
+        places = [group + height * (number - (len(corpora) - 1) / 2) for group in range(len(names))]
+        axes.barh(places, [100 * share for share in row], height, label=name, color=COLOURS[number])
+    axes.set_yticks(range(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel("% of the occurrences")
+    axes.legend(frameon=False)

@@ -1,0 +1,29 @@
+"""`elmokit analyse layer-weights`: how tasks mix the layers (Figure 2)."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmokit.cli.analyse.options import JsonOption, OutputOption, finish
+
+
+def layer_weights(
+    trained: Annotated[
+        list[Path], typer.Argument(metavar="TRAINED…", help="Runs of `elmokit task train`, or their model/ folders.")
+    ],
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The layer weights and scales that task models learned (Figure 2).
+
+    Runs that differ in nothing but their seed are averaged.
+
+    \b
+    Examples:
+      elmokit analyse layer-weights runs/ner/elmo-1 runs/ner/elmo-2 runs/qa/elmo-1
+      elmokit analyse layer-weights runs/*/elmo-* --output report
+    """  # noqa: D301
+    from elmokit.analysis.tasks.layer_weights import average_mixes, layer_weights_report, read_mixes
+
+    finish(layer_weights_report(average_mixes([read_mixes(path) for path in trained])), output, as_json)

@@ -1,0 +1,126 @@
+"""`elmokit analyse neighbours`: where else in a corpus a word is used as it is in a sentence."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from elmokit.cli.analyse.options import (
+    InputOption,
+    JsonOption,
+    OutputOption,
+    ThreadsOption,
+    finish,
+    load_embedder,
+    telling_how_to_go_on,
+)
+from elmokit.cli.layers import parse_layers
+from elmokit.cli.progress import progress_bar
+from elmokit.cli.task_options import NeededModelOption
+
+if TYPE_CHECKING:
+    from elmokit.analysis.neighbours.index import NeighbourIndex, Types
+    from elmokit.embedding.embedder import Embedder
+
+
+def neighbours(
+    model: NeededModelOption,
+    sentence: Annotated[
+        str | None, typer.Argument(help="The sentence, tokens between spaces, or raw text with --input text.")
+    ] = None,
+    word: Annotated[str | None, typer.Option(help="The token of the sentence to look up.")] = None,
+    type_: Annotated[
+        str | None, typer.Option("--type", help="Instead of a sentence: any string, compared by its characters alone.")
+    ] = None,
+    corpus: Annotated[
+        Path | None, typer.Option(help="Text to look in, a sentence a line or running text; .gz .xz .bz2 work.")
+    ] = None,
+    layers: Annotated[
+        list[str] | None,
+        typer.Option(help="top (default), average, a layer's number, 0.2,0.3,0.5 or all; again for more."),
+    ] = None,
+    k: Annotated[int, typer.Option("-k", min=1, help="Neighbours to give.")] = 10,
+    position: Annotated[
+        int | None, typer.Option(help="The token's place, from 0, if the word stands there more than once.")
+    ] = None,
+    against: Annotated[
+        Literal["word", "tokens"], typer.Option(help="Compare with occurrences of the word, or with all tokens.")
+    ] = "word",
+    index: Annotated[
+        Path | None, typer.Option(help="A folder for the index of the corpus; by default one in the user's cache.")
+    ] = None,
+    ann: Annotated[bool, typer.Option("--ann", help="With --against tokens: approximate search by faiss.")] = False,
+    input_: InputOption = "tokens",
+    threads: ThreadsOption = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The nearest contexts of a word in a corpus, layer by layer, beside its nearest types without context.
+
+    The corpus is embedded once, into an index on disk (a few KB a token); repeat the command if that was stopped.
+
+    \b
+    Examples:
+      elmokit analyse neighbours "He made a spectacular play ." --word play --corpus corpus.txt --model my-model
+      elmokit analyse neighbours "They saw a play ." --word play --corpus c.txt --layers 1 --layers 2 --model my-model
+      elmokit analyse neighbours --type playfull --corpus corpus.txt --model my-model
+    """  # noqa: D301
+    if (sentence is None) == (type_ is None):
+        raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="SENTENCE")
+    if (sentence is None) != (word is None):
+        raise typer.BadParameter("it names the token of the SENTENCE: give both or neither.", param_hint="--word")
+    if corpus is None and index is None:
+        raise typer.BadParameter("give the text to look in, or a finished --index.", param_hint="--corpus")
+    if ann and against == "word":
+        raise typer.BadParameter("it is for --against tokens: add that, or leave --ann out.", param_hint="--ann")
+    parsed = tuple(map(parse_layers, layers or ["top"]))
+    from elmokit.analysis.neighbours.contexts import (
+        NeighbourOptions,
+        find_neighbours,
+        locate_word,
+        name_mixes,
+        neighbours_report,
+    )
+    from elmokit.analysis.neighbours.types import find_type_neighbours, types_report
+    from elmokit.errors import InputError
+    from elmokit.training.corpus import split_line
+
+    if type_ is not None:
+        embedder = load_embedder(model, threads)
+        types = _types(embedder, corpus, index, input_)
+        finish(types_report(type_, types, find_type_neighbours(embedder, types, type_, k)), output, as_json)
+        return
+    sentences = split_line(sentence or "", input_)
+    if len(sentences) != 1:
+        raise InputError(f"the text has {len(sentences)} sentences: give one.")
+    place = locate_word(sentences[0], word or "", position)
+    embedder = load_embedder(model, threads)
+    name_mixes(embedder, parsed)
+    options = NeighbourOptions(parsed, k, against, ann)
+    opened = _open(embedder, corpus, index, input_)
+    with progress_bar("adding to faiss") as report:
+        found = find_neighbours(opened, embedder, sentences[0], place, options, report=report)
+    finish(neighbours_report(found), output, as_json)
+
+
+def _open(
+    embedder: "Embedder", corpus: Path | None, folder: Path | None, input_: Literal["tokens", "text"]
+) -> "NeighbourIndex":
+    from elmokit.analysis.neighbours.build import open_index
+
+    with telling_how_to_go_on(), progress_bar("building the index") as report:
+        return open_index(embedder, corpus, folder, input=input_, report=report)
+
+
+def _types(
+    embedder: "Embedder", corpus: Path | None, folder: Path | None, input_: Literal["tokens", "text"]
+) -> "Types":
+    """From an index if there is one; none is built for types alone."""
+    from elmokit.analysis.neighbours.build import find_index, open_index
+    from elmokit.analysis.neighbours.index import is_finished
+    from elmokit.analysis.neighbours.types import corpus_types
+
+    if corpus is None or (folder is not None and is_finished(folder)):
+        return open_index(embedder, corpus, folder, input=input_).types
+    found = find_index(embedder, corpus, input=input_)
+    return corpus_types(embedder, corpus, input=input_) if found is None else found.types

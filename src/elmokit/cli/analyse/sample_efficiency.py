@@ -1,0 +1,83 @@
+"""`elmokit analyse sample-efficiency`: a task on growing shares of its training data, with and without ELMo."""
+
+from typing import Annotated
+
+import typer
+
+from elmokit.cli.analyse.options import finish
+from elmokit.cli.task_options import (
+    DevOption,
+    JsonOption,
+    NameArgument,
+    NeededModelOption,
+    NeededTestOption,
+    PresetOption,
+    ProcessesOption,
+    RunsOption,
+    SeedsOption,
+    SetOption,
+    TrainOption,
+    VectorsOption,
+    read_experiment,
+    run_experiment,
+)
+
+
+def sample_efficiency(
+    name: NameArgument,
+    train: TrainOption,
+    dev: DevOption,
+    test: NeededTestOption,
+    model: NeededModelOption,
+    output: RunsOption,
+    fractions: Annotated[
+        str, typer.Option(help="Shares of the training examples, above 0 and up to 1, between commas or spaces.")
+    ] = "0.001,0.01,0.1,0.5,1",
+    least_steps: Annotated[
+        int, typer.Option(min=1, help="Steps that a run on a small share may take, but no more than one on all.")
+    ] = 1000,
+    seeds: SeedsOption = "1 2 3",
+    vectors: VectorsOption = None,
+    preset: PresetOption = "small",
+    changes: SetOption = None,
+    processes: ProcessesOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Score by share of the training data, and how much data and how many epochs ELMo saves (the paper's Figure 1).
+
+    \b
+    Examples:
+      elmokit analyse sample-efficiency srl --train train.conll --dev dev.conll --test test.conll --model mini \\
+        --output efficiency --fractions 0.01,0.1,1
+    """  # noqa: D301
+    shares = parse_fractions(fractions)
+    files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
+    experiment = read_experiment(
+        name,
+        files,
+        output,
+        seeds=seeds,
+        preset=preset,
+        changes=changes,
+        processes=processes,
+        varied=("train_fraction",),
+    )
+    from elmokit.analysis.tasks.sample_efficiency import find_curve, report_curve, share_variants
+
+    pairs = share_variants(experiment, model, shares, least_steps=least_steps)
+    runs = run_experiment(experiment, [variant for pair in pairs for variant in pair])
+    finish(report_curve(find_curve(runs, pairs), runs, least_steps=least_steps), output / "report", as_json)
+
+
+def parse_fractions(fractions: str) -> list[float]:
+    """Different numbers above 0 and up to 1, from the smallest."""
+    try:
+        shares = sorted(float(word) for word in fractions.replace(",", " ").split())
+    except ValueError:
+        shares = []
+    if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) != len(shares):
+        raise typer.BadParameter(
+            f"{fractions!r} is no list of different numbers above 0 and up to 1, such as 0.01,0.1,1.",
+            param_hint="--fractions",
+        )
+    return shares

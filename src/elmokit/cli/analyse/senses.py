@@ -1,0 +1,100 @@
+"""`elmokit analyse senses`: how a word is used in a corpus, and how that differs from another one."""
+
+from typing import Annotated
+
+import typer
+
+from elmokit.cli.analyse.options import (
+    InputOption,
+    JsonOption,
+    OutputOption,
+    ThreadsOption,
+    finish,
+    load_embedder,
+    telling_how_to_go_on,
+)
+from elmokit.cli.layers import parse_layers
+from elmokit.cli.progress import progress_bar
+from elmokit.cli.task_options import NeededModelOption
+
+_OCCURRENCES, _RANKED_OCCURRENCES = 2000, 50
+
+
+def senses(
+    model: NeededModelOption,
+    corpus: Annotated[
+        list[str], typer.Option(help="A text file or glob, a sentence a line or raw text; again for more files.")
+    ],
+    word: Annotated[str | None, typer.Argument(help="The word: one token; case does not matter.")] = None,
+    against: Annotated[
+        list[str] | None, typer.Option(help="Files of a second corpus: how does the use differ from the first?")
+    ] = None,
+    rank: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Instead of a WORD: the N words whose use differs most.")
+    ] = None,
+    forms: Annotated[str | None, typer.Option(help="Other forms that count as the word: plays,played.")] = None,
+    match_case: Annotated[bool, typer.Option("--match-case", help="Tell Play from play.")] = False,
+    groups: Annotated[str, typer.Option(metavar="N|auto", help="How many groups to make; auto may find one.")] = "auto",
+    layers: Annotated[
+        str, typer.Option(help="top, average, a layer's number, a weight a layer (0.2,0.3,0.5), or all.")
+    ] = "top",
+    max_occurrences: Annotated[
+        int | None, typer.Option(min=2, help="Of a word in a corpus: 2000, with --rank 50; of more, a sample.")
+    ] = None,
+    min_count: Annotated[int, typer.Option(min=2, help="With --rank: how often a word is in each corpus.")] = 20,
+    max_words: Annotated[int, typer.Option(min=1, help="With --rank: words to look at, the most frequent.")] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the sample, the groups and the shuffles.")] = 0,
+    input_: InputOption = "tokens",
+    threads: ThreadsOption = None,
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The uses of a word in a corpus as groups, with typical and borderline sentences; and how two corpora differ.
+
+    Groups are made of what stands before and behind the word, not of the word itself. Only sentences that are looked at
+    are embedded, once: their layers stay in the cache (a few KB a token).
+
+    \b
+    Examples:
+      elmokit analyse senses play --corpus corpus.txt --model my-model
+      elmokit analyse senses play --forms plays,played --corpus 'text/*.xz' --input text --output page --model my-model
+      elmokit analyse senses play --corpus corpus.txt --against later.txt --model my-model
+      elmokit analyse senses --rank 20 --min-count 2 --corpus corpus.txt --against later.txt --model my-model
+    """  # noqa: D301
+    if (word is None) == (rank is None):
+        raise typer.BadParameter("give a word, or --rank, and not both.", param_hint="WORD")
+    if rank is not None and against is None:
+        raise typer.BadParameter("it compares all words of two corpora: add --against.", param_hint="--rank")
+    if rank is not None and (forms is not None or match_case or groups != "auto"):
+        raise typer.BadParameter(
+            "--forms, --match-case and --groups are for a WORD: leave them out.", param_hint="--rank"
+        )
+    num_groups, parsed = _parse_groups(groups), parse_layers(layers)
+    from elmokit.analysis.usage.occurrences import Corpus
+    from elmokit.analysis.usage.questions import UsageOptions, describe_ranking, describe_usage
+    from elmokit.analysis.usage.ranking import RankOptions
+    from elmokit.tasks.layer_store import LayerStore
+
+    first = Corpus.find(corpus, input_)
+    second = Corpus.find(against, input_) if against else None
+    embedder = load_embedder(model, threads)
+    embedder.select(parsed)
+    store = LayerStore(embedder)
+    with telling_how_to_go_on(), progress_bar("embedding") as progress:
+        if word is not None:
+            own = tuple(dict.fromkeys([word, *filter(None, map(str.strip, (forms or "").split(",")))]))
+            options = UsageOptions(own, match_case, num_groups, parsed, max_occurrences or _OCCURRENCES, seed)
+            report = describe_usage(store, (first, second) if second else (first,), options, progress)
+        else:
+            assert rank is not None and second is not None
+            chosen = RankOptions(min_count, max_words, max_occurrences or _RANKED_OCCURRENCES, seed)
+            report = describe_ranking(store, (first, second), rank, chosen, parsed, progress)
+    finish(report, output, as_json)
+
+
+def _parse_groups(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise typer.BadParameter(f"{text!r} is no number of groups: give 1 or more, or auto.", param_hint="--groups")
+    return int(text)

@@ -1,0 +1,99 @@
+"""What the commands about tasks share: their options, and how variants of a task are run."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from elmokit.cli.pretrain import parse_changes
+from elmokit.cli.progress import progress_bar
+
+if TYPE_CHECKING:
+    from elmokit.tasks.variants import Experiment, RunDone, Runs, Variant
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="One of ner, sentiment, nli, qa, srl, coref.")]
+TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
+DevOption = Annotated[list[str], typer.Option("--dev", help="Files to choose on.")]
+TestOption = Annotated[list[str] | None, typer.Option("--test", help="Files to report on.")]
+NeededTestOption = Annotated[list[str], typer.Option("--test", help="Files to report on.")]
+VectorsOption = Annotated[
+    list[str] | None, typer.Option("--vectors", help="Static word vectors as text (GloVe, word2vec); may be repeated.")
+]
+PresetOption = Annotated[str, typer.Option(help="small, paper, or a TOML file.")]
+SetOption = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set elmo.place=both.")]
+ModelOption = Annotated[str | None, typer.Option("--model", help="The biLM: a path, a published name or a Hub id.")]
+NeededModelOption = Annotated[str, typer.Option("--model", help="The biLM: a path, a published name or a Hub id.")]
+SeedsOption = Annotated[str, typer.Option(help="Numbers between spaces or commas.")]
+ProcessesOption = Annotated[int | None, typer.Option(min=1, help="Runs side by side; by default one a core.")]
+RunsOption = Annotated[Path, typer.Option("--output", help="A folder for the runs and the report; repeat to go on.")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+
+
+def read_experiment(
+    name: str,
+    files: Mapping[str, Sequence[str] | None],
+    output: Path,
+    *,
+    seeds: str,
+    preset: str,
+    changes: list[str] | None,
+    processes: int | None,
+    varied: Sequence[str] = (),
+) -> "Experiment":
+    """What the variants of a command have in common.
+
+    Args:
+        name: of the task.
+        files: train, dev, test and vectors.
+        output: where runs go.
+        seeds: as the user gave them.
+        preset: of the settings.
+        changes: of settings, as the user gave them.
+        processes: runs side by side.
+        varied: settings that the command itself varies, which the user cannot.
+    """
+    changed = parse_changes(changes)
+    for setting in varied:
+        if setting in changed:
+            raise typer.BadParameter(f"{setting} is what this command varies: leave it out.", param_hint="--set")
+    numbers = parse_seeds(seeds)
+    from elmokit.tasks.registry import find_task
+    from elmokit.tasks.variants import Experiment
+
+    paths = {split: list(own or []) for split, own in files.items()}
+    task = find_task(name)
+    return Experiment(task, **paths, output=output, seeds=numbers, preset=preset, changes=changed, processes=processes)
+
+
+def run_experiment(experiment: "Experiment", variants: "Sequence[Variant]") -> "Runs":
+    """Run all variants, telling of each run on stderr."""
+    from elmokit.tasks.variants import run_all
+
+    try:
+        with progress_bar("embedding", only_under_way=True) as embedding:
+            return run_all(experiment, variants, embedding=embedding, done=_tell_run)
+    except KeyboardInterrupt:
+        typer.echo(f"elmokit: stopped; repeat the command to go on with {experiment.output}", err=True)
+        raise SystemExit(130) from None
+
+
+def _tell_run(run: "RunDone") -> None:
+    when = ", done before" if run.before else ""
+    typer.echo(f"[{run.number}/{run.total}] {run.name}: test {figures_line(run.result['test'])}{when}", err=True)
+
+
+def parse_seeds(seeds: str) -> list[int]:
+    """Different numbers between spaces or commas."""
+    words = seeds.replace(",", " ").split()
+    if not words or not all(word.isascii() and word.isdecimal() for word in words):
+        raise typer.BadParameter(f"{seeds!r} is no list of numbers such as '1 2 3'.", param_hint="--seeds")
+    numbers = [int(word) for word in words]
+    if len(set(numbers)) != len(numbers):
+        raise typer.BadParameter(f"{seeds!r} names a seed twice: give different ones.", param_hint="--seeds")
+    return numbers
+
+
+def figures_line(figures: Mapping[str, float]) -> str:
+    """Figures in a line."""
+    return ", ".join(f"{name} {value:.2f}" for name, value in figures.items())

@@ -1,0 +1,30 @@
+"""A part of the training examples: random, and the same for every model that is trained with the same seed."""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from elmokit.errors import InputError
+from elmokit.training.corpus import random_order
+
+Example = TypeVar("Example")
+_KEY = 7919
+"""Tells these draws from those of the epochs, whose keys have one number more."""
+
+
+def share_size(num_examples: int, share: float) -> int:
+    """How many examples a share is; none is an error."""
+    number = round(share * num_examples)
+    if not number:
+        raise InputError(
+            f"a share of {share:g} of {num_examples:,} training examples leaves none: give at least "
+            f"{1 / num_examples:.2g}."
+        )
+    return number
+
+
+def draw_share(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
+    """Draw a share of examples, in their order; with the same seed a smaller share lies inside a larger one."""
+    if share == 1:
+        return list(examples)
+    chosen = random_order(len(examples), seed, _KEY)[: share_size(len(examples), share)]
+    return [examples[number] for number in sorted(chosen.tolist())]

@@ -1,0 +1,247 @@
+"""One task on one data set in several variants over several seeds: every run a process of its own with one thread.
+
+Runs are done side by side, each in a folder of its own: repeat the command and what is done is not done again. Layers
+of frozen biLMs are made once, before the first run wants them.
+"""
+
+import json
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.cores import usable_cores
+from elmokit.embedding.embedder import Embedder
+from elmokit.errors import ConfigError, InputError
+from elmokit.formats import load, save
+from elmokit.formats.parts import fingerprint
+from elmokit.model.bilm import BiLM
+from elmokit.tasks.base import Task
+from elmokit.tasks.config import TaskConfig, read_task_config
+from elmokit.tasks.layer_store import LayerStore
+from elmokit.tasks.layer_store import Report as Embedding
+from elmokit.tasks.processes import locked, run_side_by_side
+from elmokit.tasks.runner import TaskFiles, read_result, read_sets
+from elmokit.text.files import file_sha256
+from elmokit.training.corpus import find_files
+
+_FILES = ("train", "dev", "test", "vectors")
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What is trained with every seed."""
+
+    name: str
+    """Of its runs' folders."""
+    label: str
+    """For people."""
+    changes: tuple[tuple[str, str], ...] = ()
+    """Settings by dotted name, written as in TOML."""
+    bilm: str | None = None
+    """What ELMo comes from."""
+
+
+BASELINE = Variant("baseline", "baseline", (("elmo.place", "none"),))
+
+
+class RunDone(NamedTuple):
+    """A run that has ended, and how many of all have."""
+
+    name: str
+    result: Mapping[str, Any]
+    number: int
+    total: int
+    before: bool
+    """Whether an earlier command had done it."""
+
+
+Done = Callable[[RunDone], None]
+_Job = tuple[Variant, int]
+"""A variant and a seed."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What all variants have in common."""
+
+    task: Task[Any]
+    train: Sequence[str]
+    """Paths or globs."""
+    dev: Sequence[str]
+    test: Sequence[str]
+    output: Path
+    """A run's own folder is output/VARIANT-SEED."""
+    seeds: Sequence[int]
+    vectors: Sequence[str] = ()
+    preset: str = "small"
+    changes: Mapping[str, str] = field(default_factory=dict)
+    """Settings by dotted name, written as in TOML."""
+    processes: int | None = None
+    """Runs side by side; None is one a core."""
+
+    def config(self, variant: Variant | None = None, seed: int = 0) -> TaskConfig:
+        """The settings of a run; without a variant, what all of them begin with."""
+        own = dict(variant.changes) if variant else {}
+        return read_task_config(self.task.name, self.preset, {**self.changes, **own, "seed": str(seed)})
+
+    def folder(self, variant: Variant, seed: int) -> Path:
+        """Where a run is."""
+        return self.output / f"{variant.name}-{seed}"
+
+    def read_sets(self) -> dict[str, list[Any]]:
+        """All examples of the training, dev and test files, whatever share of them a run takes."""
+        whole = self.config().model_copy(update={"train_fraction": 1.0})
+        return read_sets(self.task, whole, TaskFiles(self.train, self.dev, self.output, self.test))
+
+    @cached_property
+    def test_examples(self) -> list[Any]:
+        """What runs are judged on."""
+        settings = self.task.read_settings(self.config().model)
+        return list(self.task.read(find_files(self.test), settings, training=False))
+
+    def command(self, variant: Variant, seed: int) -> list[str]:
+        """What trains a variant with a seed."""
+        words = [sys.executable, "-m", "elmokit", "task", "train", self.task.name, "--preset", self.preset]
+        words += [word for name in _FILES for path in getattr(self, name) for word in (f"--{name}", path)]
+        changes = {**self.changes, **dict(variant.changes), "seed": str(seed)}
+        words += [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+        words += ["--model", variant.bilm] if variant.bilm else []
+        return [*words, "--output", str(self.folder(variant, seed)), "--threads", "1", "--resume", "--json"]
+
+    def digests(self) -> dict[str, list[str]]:
+        """SHA-256 of all files, as results have them."""
+        named = {name: find_files(getattr(self, name)) for name in _FILES if getattr(self, name)}
+        return {name: [file_sha256(path) for path in paths] for name, paths in named.items()}
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All runs of an experiment."""
+
+    experiment: Experiment
+    results: Mapping[str, Sequence[Mapping[str, Any]]]
+    """What each run found, by the variant's name and in the order of seeds."""
+
+    def scores(self, variant: Variant, split: str) -> tuple[float, ...]:
+        """The task's metric on dev or test, a number a seed."""
+        return tuple(float(result[split][self.experiment.task.metric]) for result in self.results[variant.name])
+
+    def test_counts(self, variant: Variant) -> NDArray[np.float64]:
+        """What significance is made of: (S, N, C), seeds × test examples × counts."""
+        experiment = self.experiment
+        folders = [experiment.folder(variant, seed) for seed in experiment.seeds]
+        examples = experiment.test_examples
+        return np.stack([experiment.task.count_all(examples, read_predictions(folder)) for folder in folders])
+
+    def setting(self) -> dict[str, Any]:
+        """What must be known to do this again, as plain values."""
+        experiment = self.experiment
+        results = [result for own in self.results.values() for result in own]
+        return {
+            "task": experiment.task.name,
+            "metric": experiment.task.metric,
+            "preset": experiment.preset,
+            "changes": dict(experiment.changes),
+            "seeds": list(experiment.seeds),
+            "examples": {
+                name: max(result["examples"][name] for result in results) for name in ("train", "dev", "test")
+            },
+            "data": results[0]["data"],
+            "bilms": {result["bilm"]["name"]: result["bilm"]["fingerprint"] for result in results if result["bilm"]},
+            "versions": results[0]["versions"],
+        }
+
+
+def run_all(
+    experiment: Experiment,
+    variants: Sequence[Variant],
+    *,
+    embedding: Embedding | None = None,
+    done: Done | None = None,
+) -> Runs:
+    """Train every variant with every seed, seed by seed.
+
+    Args:
+        experiment: what they have in common.
+        variants: what to train.
+        embedding: is told how much of the data a biLM has embedded.
+        done: is told of each run that has ended.
+    """
+    if not experiment.test:
+        raise InputError(f"there are no test files for {experiment.task.name}: name at least one.")
+    jobs = [(variant, seed) for seed in experiment.seeds for variant in variants]
+    configs = {job: experiment.config(*job) for job in jobs}
+    for (variant, _), config in configs.items():
+        if variant.bilm and config.elmo.place == "none":
+            raise ConfigError("elmo.place is none, so that there is no ELMo to look at: choose input, output or both.")
+    experiment.output.mkdir(parents=True, exist_ok=True)
+    results: dict[_Job, dict[str, Any]] = {}
+
+    def keep(job: _Job, result: dict[str, Any], before: bool) -> None:
+        results[job] = result
+        if done is not None:
+            done(RunDone(experiment.folder(*job).name, result, len(results), len(jobs), before))
+
+    with locked(experiment.output) as lock:
+        for job, result in _find_done(experiment, configs).items():
+            keep(job, result, True)
+        missing = {experiment.folder(*job): job for job in jobs if job not in results}
+        frozen = (job[0].bilm for job in missing.values() if not configs[job].elmo.tuned)
+        for model in dict.fromkeys(name for name in frozen if name):
+            _prepare_layers(experiment, model, embedding)
+        commands = {folder: experiment.command(*job) for folder, job in missing.items()}
+        for folder in run_side_by_side(commands, number=experiment.processes or usable_cores(), lock=lock):
+            keep(missing[folder], json.loads((folder / "result.json").read_text(encoding="utf-8")), False)
+    by_name = {variant.name: [results[variant, seed] for seed in experiment.seeds] for variant in variants}
+    return Runs(experiment, by_name)
+
+
+def read_predictions(folder: Path) -> list[Any]:
+    """The test predictions of a finished run."""
+    lines = (folder / "predictions.jsonl").read_text(encoding="utf-8").split("\n")[:-1]  # answers hold other line ends
+    return [json.loads(line) for line in lines]
+
+
+def save_random(model: str, folder: Path, *, seed: int = 0) -> str:
+    """Write a biLM as large as a model but with the random weights that training begins with, and give its path."""
+    like = load(model)
+    bilm = BiLM(like.config, vocabulary=like.vocabulary, indexer=like.indexer, seed=seed).eval()
+    if not folder.exists() or fingerprint(load(folder)) != fingerprint(bilm):
+        save(bilm, folder, overwrite=True)
+    return str(folder)
+
+
+def _find_done(experiment: Experiment, configs: Mapping[_Job, TaskConfig]) -> dict[_Job, dict[str, Any]]:
+    """The results that are there; one of other settings, data or another biLM is refused."""
+    read = ((job, read_result(experiment.folder(*job), config)) for job, config in configs.items())
+    found = {job: result for job, result in read if result is not None}
+    digests = experiment.digests() if found else {}
+    models = dict.fromkeys(variant.bilm for variant, _ in found if variant.bilm)
+    fingerprints = {model: fingerprint(load(model)) for model in models}
+    for (variant, seed), result in found.items():
+        folder = experiment.folder(variant, seed)
+        data = {name: [file["sha256"] for file in files] for name, files in result["data"].items()}
+        for name in _FILES:
+            if data.get(name) != digests.get(name):
+                raise ConfigError(
+                    f"{folder} holds a finished run with other {name} files than now: give its own files, or another "
+                    "--output."
+                )
+        bilm = result["bilm"] and result["bilm"]["fingerprint"]
+        if bilm != (variant.bilm and fingerprints[variant.bilm]):
+            raise ConfigError(
+                f"{folder} holds a finished run on another biLM than {variant.bilm}: give its own, or another --output."
+            )
+    return found
+
+
+def _prepare_layers(experiment: Experiment, model: str, report: Embedding | None) -> None:
+    """Embed all data once, before several runs want to."""
+    examples = (example for examples in experiment.read_sets().values() for example in examples)
+    LayerStore(Embedder.from_pretrained(model)).prepare(experiment.task.sentences(examples), report)

@@ -1,0 +1,24 @@
+from pathlib import Path
+
+import pytest
+
+from elmokit.model.engines.native import find_native_cell
+from tests.running import Call, command_runner
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engine() -> None:
+    """Look the fused cell up, which happens once in a process, before a test puts the cache elsewhere."""
+    find_native_cell()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Where commands run; modules put their files there."""
+    return tmp_path
+
+
+@pytest.fixture
+def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """A command in this process, in `folder`."""
+    return command_runner(folder, monkeypatch, capsys)

@@ -1,0 +1,208 @@
+"""`elmokit task compare` and `elmokit analyse mixing | placement | sample-efficiency` as a user meets them."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from elmokit.formats import load
+from elmokit.formats.parts import fingerprint
+from tests.running import Call, command_runner
+from tests.tasks.experiments import run_in_process, write_experiment
+
+DATA = ["--train", "train.conll", "--dev", "dev.conll", "--test", "test.conll", "--preset", "tiny.json"]
+DATA += ["--model", "bilm", "--processes", "1", "--output", "out"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_experiment(tmp_path, num_epochs=1)
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch, folder: Path) -> list[str]:
+    return run_in_process(monkeypatch, folder / "cache")
+
+
+@pytest.fixture
+def run(folder: Path, launched: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
+    """The command in this process, and its runs as well."""
+
+    return command_runner(folder, monkeypatch, capsys)
+
+
+def numbered(text: str) -> list[str]:
+    return re.findall(r"^\[\d+/\d+\] .*?(?=: test)", text, re.MULTILINE)
+
+
+# --- compare ---------------------------------------------------------------------------------------------------------
+
+
+def test_compare_with_more_models(folder: Path, run: Call, launched: list[str]) -> None:
+    words = ["task", "compare", "ner", *DATA, "--seeds", "3", "--also", "random", "--also", "twin=bilm"]
+    done = run(*words)
+    assert done.returncode == 0, done.stderr
+    assert launched == ["baseline-3", "elmo-3", "random-3", "twin-3"]
+    assert numbered(done.stderr) == [f"[{number}/4] {name}" for number, name in enumerate(launched, 1)]
+    assert "train: train.conll (40 examples)" in done.stdout and "resampled test sets" in done.stdout
+    for row in ("+ ELMo", "+ random weights", "+ twin", "the paper, CoNLL-2003"):
+        assert row in done.stdout
+    content = json.loads((folder / "out/comparison.json").read_text())
+    assert [side["name"] for side in content["others"]] == ["elmo", "random", "twin"]
+    assert content["others"][0]["test"] == content["others"][2]["test"]  # the same biLM twice
+    assert all(0 <= side["p"] <= 1 for side in content["others"])
+    random = load(folder / "out/random-bilm")
+    assert random.config == load(folder / "bilm").config
+    assert content["setting"]["bilms"] == {
+        "bilm": fingerprint(load(folder / "bilm")),
+        "out/random-bilm": fingerprint(random),
+    }
+    launched.clear()
+    again = run(*words, "--json")
+    assert json.loads(again.stdout) == content
+    assert launched == [] and again.stderr.count(", done before") == 4
+
+
+@pytest.mark.parametrize(
+    ("also", "message"),
+    [
+        ("noise", "'noise' is neither NAME=MODEL nor random"),
+        ("random=bilm", "'random=bilm' is neither NAME=MODEL nor random"),
+        ("tuned=", "'tuned=' is neither NAME=MODEL nor random"),
+        ("elmo=bilm", "'elmo' is no name for one more biLM"),
+        ("../x=bilm", "'../x' is no name for one more biLM"),
+    ],
+)
+def test_compare_refuses_odd_models(also: str, message: str, run: Call, launched: list[str]) -> None:
+    done = run("task", "compare", "ner", *DATA, "--also", also)
+    assert done.returncode == 2 and message in done.stderr
+    assert launched == []
+
+
+def test_compare_in_processes(folder: Path) -> None:
+    """As a user runs it; an interrupted command goes on where it was."""
+    environment = os.environ | {"ELMOKIT_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
+    command = [sys.executable, "-m", "elmokit", "task", "compare", "ner", *DATA, "--seeds", "1", "--json"]
+    process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("[1/2] baseline-1: test f1")
+    process.terminate()
+    assert "elmokit: stopped; repeat the command to go on with out" in process.communicate()[1]
+    assert process.returncode == 130
+    before = (folder / "out/baseline-1/result.json").stat().st_mtime_ns
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "[1/2] baseline-1" in done.stderr and "done before" in done.stderr
+    assert (folder / "out/baseline-1/result.json").stat().st_mtime_ns == before
+    assert json.loads(done.stdout)["seeds"] == [1]
+
+
+# --- mixing and placement --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("command", "names"),
+    [
+        ("mixing", ["last", "lambda-1", "lambda-0.001", "all-no-gamma", "last-no-gamma"]),
+        ("placement", ["input", "both", "output"]),
+    ],
+)
+def test_studies(command: str, names: list[str], folder: Path, run: Call, launched: list[str]) -> None:
+    done = run("analyse", command, "ner", *DATA, "--seeds", "1")
+    assert done.returncode == 0, done.stderr
+    assert launched == [f"{name}-1" for name in ("baseline", *names)]
+    figures = json.loads((folder / "out/report/report.json").read_text())
+    assert [side["name"] for side in figures["others"]] == names
+    assert (folder / "out/report/page.html").exists()
+    for side in figures["others"]:
+        assert side["label"] in done.stdout
+    launched.clear()
+    again = run("analyse", command, "ner", *DATA, "--seeds", "1", "--json")
+    assert json.loads(again.stdout) == figures and launched == []
+
+
+@pytest.mark.parametrize(
+    ("command", "setting"),
+    [
+        ("mixing", "elmo.gamma=false"),
+        ("mixing", "elmo.layers=0"),
+        ("placement", "elmo.place=both"),
+        ("sample-efficiency", "train_fraction=0.5"),
+    ],
+)
+def test_what_a_command_varies_cannot_be_set(command: str, setting: str, run: Call, launched: list[str]) -> None:
+    done = run("analyse", command, "ner", *DATA, "--set", setting)
+    assert done.returncode == 2
+    assert f"{setting.split('=')[0]} is what this command varies: leave it out." in done.stderr
+    assert launched == []
+
+
+# --- sample-efficiency -----------------------------------------------------------------------------------------------
+
+
+def test_sample_efficiency(folder: Path, run: Call, launched: list[str]) -> None:
+    words = ["analyse", "sample-efficiency", "ner", *DATA, "--seeds", "1 2", "--least-steps", "4"]
+    done = run(*words, "--fractions", "1 0.1")
+    assert done.returncode == 0, done.stderr
+    names = [f"{side}-{share}-{seed}" for seed in (1, 2) for share in ("0.1", "1") for side in ("baseline", "elmo")]
+    assert launched == names
+    assert {path.name for path in (folder / "out/report").iterdir()} == {
+        "page.html",
+        "report.json",
+        "sample-efficiency.png",
+        "sample-efficiency.svg",
+    }
+    assert "is at its best dev f1" in done.stdout and "With ELMo the baseline's test f1 on 100%" in done.stdout
+    launched.clear()
+    more = run(*words, "--fractions", "0.1,0.5,1", "--json")  # a share more: only its runs are made
+    assert sorted(launched) == sorted(f"{side}-0.5-{seed}" for seed in (1, 2) for side in ("baseline", "elmo"))
+    points = json.loads(more.stdout)["points"]
+    assert [(point["share"], point["num_examples"]) for point in points] == [(0.1, 4), (0.5, 20), (1.0, 40)]
+
+
+@pytest.mark.parametrize("fractions", ["0", "0,1", "0.1,1.5", "-0.1", "nan", "half", "", "0.1,0.10", "1%"])
+def test_fractions_that_make_no_sense(fractions: str, run: Call, launched: list[str]) -> None:
+    done = run("analyse", "sample-efficiency", "ner", *DATA, "--fractions", fractions)
+    assert done.returncode == 2
+    assert f"{fractions!r} is no list of different numbers above 0 and up to 1" in done.stderr
+    assert launched == []
+
+
+def assert_one_line(done: subprocess.CompletedProcess[str], *parts: str) -> None:
+    assert (done.returncode, done.stdout) == (1, ""), done.stderr
+    assert done.stderr.count("\n") == 1 and done.stderr.startswith("elmokit: ")
+    for part in parts:
+        assert part in done.stderr
+
+
+def test_a_fraction_that_leaves_no_example(run: Call, launched: list[str]) -> None:
+    done = run("analyse", "sample-efficiency", "ner", *DATA, "--fractions", "0.01,1")
+    assert_one_line(done, "a share of 0.01 of 40 training examples leaves none: give at least 0.025.")
+    assert launched == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("task", "compare"), ("analyse", "mixing"), ("analyse", "sample-efficiency", "--fractions", "1")],
+    ids=lambda words: words[1],
+)
+def test_bad_input_of_all(command: tuple[str, ...], folder: Path, run: Call, launched: list[str]) -> None:
+    assert_one_line(run(*command, "chess", *DATA), "there is no task named 'chess': choose one of ner")
+    for seeds, message in (
+        ("1 x", "'1 x' is no list of numbers"),
+        ("", "'' is no list of numbers"),
+        ("-1", "'-1' is no list of numbers"),
+        ("1 1", "'1 1' names a seed twice"),
+        ("1 01", "'1 01' names a seed twice"),
+    ):
+        done = run(*command, "ner", *DATA, f"--seeds={seeds}")
+        assert done.returncode == 2 and message in done.stderr
+    assert_one_line(run(*command, "ner", *DATA, "--set", "elmo.place=none"), "there is no ELMo to look at")
+    assert_one_line(run(*command, "ner", *DATA, "--set", "batch_size=0"), "batch_size")
+    (folder / "train.conll").unlink()
+    assert_one_line(run(*command, "ner", *DATA), "train.conll")
+    assert launched == []

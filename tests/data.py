@@ -1,0 +1,13 @@
+"""Where real data is, and the mark of tests that need some of it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+
+
+def needs_data(folder: str) -> pytest.MarkDecorator:
+    """Skip a test where this folder of the data is not there."""
+    return pytest.mark.skipif(not (DATA / folder).is_dir(), reason="needs the data directory: set ELMOKIT_DATA")

@@ -1,0 +1,40 @@
+"""Small corpora, raw and tokenised, in plain and compressed files, and the sentences in them."""
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
+from pathlib import Path
+
+from elmokit.text.tokenize import tokenize
+from elmokit.training.corpus import Input
+
+TEXT = [
+    "It rains. Why? Nobody knows! Go home.\n\n   \nDr. No can't stay.\n",
+    "",
+    "One. Two. Three. Four. Five.\nno newline at the end. Really",
+    "\n\n\nA line. Another one.\n\n",
+]
+TOKENS = ["a b\n\nc\n d  e\tf \n", "\n \n", "g\nh\u3000i\nj\x85k\nl\u2028m", "n\n" * 3 + "o \u200b \ufeffp\n"]
+COMPRESS: list[tuple[str, Callable[[bytes], bytes]]] = [
+    (".txt", bytes),
+    (".gz", gzip.compress),
+    (".xz", lzma.compress),
+    (".bz2", bz2.compress),
+]
+
+
+def write_files(folder: Path, texts: list[str], *, compressed: bool = True) -> list[Path]:
+    paths = []
+    for number, text in enumerate(texts):
+        suffix, compress = COMPRESS[number % 4 if compressed else 0]
+        paths.append(folder / f"part-{number}{suffix}")
+        paths[-1].write_bytes(compress(text.encode()))
+    return paths
+
+
+def sentences_of(texts: list[str], input: Input) -> list[list[str]]:
+    lines = [line for text in texts for line in text.split("\n")]
+    if input == "tokens":
+        return [line.split() for line in lines if line.split()]
+    return [[token.text for token in sentence] for line in lines for sentence in tokenize(line)]
