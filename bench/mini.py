@@ -140,6 +140,7 @@ def main() -> None:
             "forward": found["carry"]["forward"]["perplexity"],
             "backward": found["carry"]["backward"]["perplexity"],
             "average": found["carry"]["average"],
+            "unknown": found["carry"]["oov_rate"],
             **found,
         }
         for name, found in figures.items()

@@ -1,7 +1,8 @@
-"""Linear probes of frozen vectors: part of speech (UD EWT, XPOS) and names (CoNLL-2003), ours and peers'.
+"""Linear probes of frozen vectors: parts of speech (UD EWT) and names (CoNLL-2003), ours and peers'.
 
     python bench/probes.py --model MODEL --json results/…            our model, its layer 0, random weights, GloVe
     python bench/probes.py --model MODEL --minilm --json results/…   all-MiniLM-L6-v2 as well
+    python bench/probes.py --model MODEL --tasks upos --only model   universal tags instead of the treebank's own
     python bench/probes.py --only glove                              rows whose name contains this
     python bench/probes.py --model MODEL --speed --json results/…    words a second beside MiniLM, interleaved
 
@@ -45,7 +46,7 @@ from bench.machine import interleave, provenance
 from bench.minilm import MiniLM
 from bench.places import DATA, ROOT
 
-FOLDERS = {"pos": "pos/ud_ewt", "ner": "ner/conll2003"}
+FOLDERS = {"pos": "pos/ud_ewt", "ner": "ner/conll2003", "upos": "pos/ud_ewt"}
 GLOVE = "vectors/glove100-top20k.txt.xz"
 QUICK_TRAIN, QUICK_CHOOSE = 6000, 1000
 MINILM_LAYERS = 7
@@ -170,6 +171,7 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
     probes: dict[str, Probe] = {
         "pos": partial(probe_treebank, max_sentences=options.max_sentences),
         "ner": partial(probe_ner, max_sentences=options.max_sentences),
+        "upos": partial(probe_treebank, tags="upos", max_sentences=options.max_sentences),
     }
     embeds: dict[str, Callable[[], Embed]] = {}
     model = None
@@ -239,7 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a model of ours, by path or name")
     parser.add_argument("--data", type=Path, default=DATA)
-    parser.add_argument("--tasks", nargs="+", choices=FOLDERS, default=list(FOLDERS))
+    parser.add_argument("--tasks", nargs="+", choices=FOLDERS, default=["pos", "ner"])
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--max-sentences", type=int, help="of each file, to try things out")

@@ -4,6 +4,7 @@ part of them is worth, and same sense against different senses.
     python bench/senses.py MODEL                        a model's folder, file or published name
     python bench/senses.py MODEL --json results/…       the same, written down
     python bench/senses.py MODEL --parts brown1,brown2  sense vectors from a part of SemCor
+    python bench/senses.py minilm --json results/…      the nearest senses of all-MiniLM-L6-v2 (see bench/minilm.py)
 
 Sense vectors come from SemCor 3.0, as a whole if not said otherwise; the sets are those of Raganato et al. (2017), and
 "ALL without semeval2007" is what the paper reports. The data directory is $ELMOKIT_DATA or ../shared/data; layers are
@@ -15,9 +16,12 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
+
+import numpy as np
+import torch
 
 from elmokit.analysis.embed import Embed
 from elmokit.analysis.kept_layers import keep_layers
@@ -34,7 +38,21 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.machine import provenance  # noqa: E402
+from bench.minilm import MiniLM  # noqa: E402
 from bench.places import DATA  # noqa: E402
+
+
+def minilm_layers(words: str) -> Embed:
+    """MiniLM's layers, a word by its first sub-token or their mean; as many sentences at a time as fit in memory."""
+    peer, size = MiniLM(), 4096
+
+    def embed(sentences: Sequence[Sequence[str]]) -> Iterator[np.ndarray]:
+        for start in range(0, len(sentences), size):
+            part = sentences[start : start + size]
+            ends = np.cumsum([len(sentence) for sentence in part])
+            yield from np.split(peer.layers(part)[words], ends[:-1], axis=1)  # (L, T, D) each
+
+    return embed
 
 
 def wsd_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, object]:
@@ -119,21 +137,26 @@ def main() -> None:
     if not (arguments.data / "wsd").is_dir():
         parser.error(f"no wsd in the data directory {arguments.data}: set ELMOKIT_DATA")
     start = time.perf_counter()
-    embedder = Embedder.from_pretrained(arguments.model, threads=arguments.threads)
-    embed = keep_layers(LayerStore(embedder), [])
+    result = provenance("python " + " ".join(["bench/senses.py", *sys.argv[1:]])) | {"model": arguments.model}
     parts = arguments.parts.split(",")
-    wsd = wsd_scores(embed, arguments.data, parts)
-    print_wsd(wsd)
-    votes = vote_scores(embed, arguments.data, parts)
-    print_f1(votes["f1"])
-    contexts = context_scores(embed, arguments.data)
-    print_contexts(contexts)
-    seconds = round(time.perf_counter() - start)
-    print(f"{seconds} s")
+    if arguments.model == "minilm":
+        torch.set_num_threads(arguments.threads or torch.get_num_threads())
+        for words in ("first", "mean"):
+            result[words] = wsd_scores(minilm_layers(words), arguments.data, parts)
+            print_wsd(result[words])
+    else:
+        embedder = Embedder.from_pretrained(arguments.model, threads=arguments.threads)
+        embed = keep_layers(LayerStore(embedder), [])
+        wsd = wsd_scores(embed, arguments.data, parts)
+        print_wsd(wsd)
+        votes = vote_scores(embed, arguments.data, parts)
+        print_f1(votes["f1"])
+        contexts = context_scores(embed, arguments.data)
+        print_contexts(contexts)
+        result |= {"model_sha256": embedder.fingerprint, "wsd": wsd, "votes": votes, "word_in_context": contexts}
+    result["seconds"] = round(time.perf_counter() - start)
+    print(f"{result['seconds']} s")
     if arguments.json:
-        result = provenance("python " + " ".join(["bench/senses.py", *sys.argv[1:]]))
-        result |= {"model": arguments.model, "model_sha256": embedder.fingerprint, "seconds": seconds}
-        result |= {"wsd": wsd, "votes": votes, "word_in_context": contexts}
         arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
 

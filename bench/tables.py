@@ -4,26 +4,17 @@ python bench/tables.py            rewrite the tables
 python bench/tables.py --check    exit 1 if they are not what the results say
 """
 
-import json
 import re
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench import model_tables
+from bench.places import ROOT
+from bench.results import read, read_all, source
+
 NAMES = {"pure": "portable steps", "native": "fused cell", "int8": "int8"}
-
-
-def read(name: str) -> dict:
-    return json.loads((ROOT / "results" / f"{name}.json").read_text(encoding="utf-8"))
-
-
-def read_all(prefix: str) -> list[dict]:
-    return [read(path.stem) for path in sorted((ROOT / "results").glob(f"{prefix}*.json"))]
-
-
-def source(*results: dict) -> list[str]:
-    lines = [f"`{r['command']}` (commit {r['commit']}, torch {r['torch']}, {r['cpu']})" for r in results]
-    return ["", *(f"Made by {line}." for line in lines)]
 
 
 def throughput() -> list[str]:
@@ -216,6 +207,14 @@ def settings() -> list[str]:
 PAGES = {
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
     "docs/pretraining.md": (original, settings, finetuning, language_models),
+    "docs/models.md": (model_tables.perplexity, model_tables.probes, model_tables.speed, model_tables.contexts),
+    "docs/analysis.md": (
+        model_tables.parts_of_speech,
+        model_tables.nearest_senses,
+        model_tables.votes,
+        model_tables.groups,
+        model_tables.index,
+    ),
 }
 
 

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from elmokit.cli.layers import parse_layers
+from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 
 if TYPE_CHECKING:
     from elmokit.embedding.bulk import EmbedSummary, Report
-
-DEFAULT_MODEL = "mini"
-"""The model of commands about text: the one inside the package."""
 
 
 def embed(
@@ -22,9 +20,7 @@ def embed(
     output: Annotated[
         str, typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout.")
     ],
-    model: Annotated[
-        str, typer.Option(help="A path, mini (in the package), a published name (original, many-langs/de …), a Hub id.")
-    ] = DEFAULT_MODEL,
+    model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
         str, typer.Option(help="all, top, average, a layer's number, or a weight a layer: 0.2,0.3,0.5.")
     ] = "all",

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from elmokit.cli.embed import DEFAULT_MODEL
+from elmokit.cli.model_option import DEFAULT_MODEL
 
 InputOption = Annotated[
     Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")

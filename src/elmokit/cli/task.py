@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.pretrain import parse_changes
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.task_options import (
     DevOption,
     JsonOption,
-    ModelOption,
     NameArgument,
-    NeededModelOption,
     NeededTestOption,
+    OwnModelOption,
     PresetOption,
     ProcessesOption,
     RunsOption,
@@ -52,7 +52,7 @@ def train(
     output: OutputOption,
     test: TestOption = None,
     vectors: VectorsOption = None,
-    model: ModelOption = None,
+    model: ModelOption = DEFAULT_MODEL,
     preset: PresetOption = "small",
     changes: SetOption = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in OUTPUT, or begin it.")] = False,
@@ -63,7 +63,7 @@ def train(
 
     \b
     Examples:
-      elmokit task train ner --train eng.train --dev eng.testa --test eng.testb --model mini --output run
+      elmokit task train ner --train eng.train --dev eng.testa --test eng.testb --output run
       elmokit task train ner --train eng.train --dev eng.testa --set elmo.place=none --output baseline
     """  # noqa: D301
     from elmokit.tasks.config import read_task_config
@@ -72,8 +72,6 @@ def train(
 
     own = _find(name)
     config = read_task_config(name, preset, parse_changes(changes))
-    if model is None and config.elmo.place != "none":
-        raise typer.BadParameter("name the biLM, or leave ELMo out with --set elmo.place=none.", param_hint="--model")
     use_threads(threads)
     files = TaskFiles(train, dev, output, test or [], vectors=vectors or [], bilm=model, resume=resume, threads=threads)
     embedding_bar = progress_bar("embedding", only_under_way=True)
@@ -96,7 +94,7 @@ def evaluate(
     name: NameArgument,
     trained: TrainedArgument,
     files: Annotated[list[str], typer.Argument(metavar="FILES…", help="Files of the task, with gold labels.")],
-    model: ModelOption = None,
+    model: OwnModelOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -124,7 +122,7 @@ def predict(
     input_file: Annotated[
         list[str] | None, typer.Option("--input-file", help="A text a line, its fields between tabs; - is stdin.")
     ] = None,
-    model: ModelOption = None,
+    model: OwnModelOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -163,8 +161,8 @@ def compare(
     train: TrainOption,
     dev: DevOption,
     test: NeededTestOption,
-    model: NeededModelOption,
     output: RunsOption,
+    model: ModelOption = DEFAULT_MODEL,
     also: Annotated[
         list[str] | None,
         typer.Option(
@@ -183,8 +181,8 @@ def compare(
 
     \b
     Examples:
-      elmokit task compare ner --train eng.train --dev eng.testa --test eng.testb --model mini --output ner
-      elmokit task compare ner --train eng.train --dev eng.testa --test eng.testb --model mini --output ner \\
+      elmokit task compare ner --train eng.train --dev eng.testa --test eng.testb --output ner
+      elmokit task compare ner --train eng.train --dev eng.testa --test eng.testb --output ner \\
         --also random --also tuned=finetuned/model
     """  # noqa: D301
     more = _parse_also(also or [])

@@ -22,8 +22,9 @@ VectorsOption = Annotated[
 ]
 PresetOption = Annotated[str, typer.Option(help="small, paper, or a TOML file.")]
 SetOption = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set elmo.place=both.")]
-ModelOption = Annotated[str | None, typer.Option("--model", help="The biLM: a path, a published name or a Hub id.")]
-NeededModelOption = Annotated[str, typer.Option("--model", help="The biLM: a path, a published name or a Hub id.")]
+OwnModelOption = Annotated[
+    str | None, typer.Option("--model", help="The biLM, if it is no longer where it was in training.")
+]
 SeedsOption = Annotated[str, typer.Option(help="Numbers between spaces or commas.")]
 ProcessesOption = Annotated[int | None, typer.Option(min=1, help="Runs side by side; by default one a core.")]
 RunsOption = Annotated[Path, typer.Option("--output", help="A folder for the runs and the report; repeat to go on.")]

@@ -15,8 +15,8 @@ from elmokit.cli.analyse.options import (
     telling_how_to_go_on,
 )
 from elmokit.cli.layers import parse_layers
+from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.task_options import NeededModelOption
 
 if TYPE_CHECKING:
     from elmokit.analysis.neighbours.index import NeighbourIndex, Types
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def neighbours(
-    model: NeededModelOption,
     sentence: Annotated[
         str | None, typer.Argument(help="The sentence, tokens between spaces, or raw text with --input text.")
     ] = None,
@@ -35,6 +34,7 @@ def neighbours(
     corpus: Annotated[
         Path | None, typer.Option(help="Text to look in, a sentence a line or running text; .gz .xz .bz2 work.")
     ] = None,
+    model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
         list[str] | None,
         typer.Option(help="top (default), average, a layer's number, 0.2,0.3,0.5 or all; again for more."),
@@ -61,9 +61,9 @@ def neighbours(
 
     \b
     Examples:
-      elmokit analyse neighbours "He made a spectacular play ." --word play --corpus corpus.txt --model my-model
-      elmokit analyse neighbours "They saw a play ." --word play --corpus c.txt --layers 1 --layers 2 --model my-model
-      elmokit analyse neighbours --type playfull --corpus corpus.txt --model my-model
+      elmokit analyse neighbours "He made a spectacular play ." --word play --corpus corpus.txt
+      elmokit analyse neighbours "They saw a play ." --word play --corpus c.txt --layers 1 --layers 2
+      elmokit analyse neighbours --type playfull --corpus corpus.txt
     """  # noqa: D301
     if (sentence is None) == (type_ is None):
         raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="SENTENCE")

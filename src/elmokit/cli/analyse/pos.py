@@ -13,8 +13,9 @@ from elmokit.cli.analyse.options import (
     finish,
     load_embedder,
 )
+from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.task_options import NeededModelOption, SeedsOption, parse_seeds
+from elmokit.cli.task_options import SeedsOption, parse_seeds
 
 if TYPE_CHECKING:
     from elmokit.analysis.probes.pos import TagSet
@@ -30,7 +31,7 @@ TagsOption = Annotated[
 
 
 def pos(
-    model: NeededModelOption,
+    model: ModelOption = DEFAULT_MODEL,
     data: DataOption = None,
     tags: TagsOption = "xpos",
     seeds: SeedsOption = "0 1 2",
@@ -48,8 +49,8 @@ def pos(
 
     \b
     Examples:
-      elmokit analyse pos --model my-model --data ud_ewt --tags both --output report
-      elmokit analyse pos --model my-model --data ud_ewt --quick --seeds 0
+      elmokit analyse pos --data ud_ewt --tags both --output report
+      elmokit analyse pos --data ud_ewt --quick --seeds 0
     """  # noqa: D301
     folder, numbers = find_data(data, "pos/ud_ewt"), parse_seeds(seeds)
     kinds: list[TagSet] = ["xpos", "upos"] if tags == "both" else [tags]

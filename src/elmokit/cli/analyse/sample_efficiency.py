@@ -5,11 +5,11 @@ from typing import Annotated
 import typer
 
 from elmokit.cli.analyse.options import finish
+from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.task_options import (
     DevOption,
     JsonOption,
     NameArgument,
-    NeededModelOption,
     NeededTestOption,
     PresetOption,
     ProcessesOption,
@@ -28,8 +28,8 @@ def sample_efficiency(
     train: TrainOption,
     dev: DevOption,
     test: NeededTestOption,
-    model: NeededModelOption,
     output: RunsOption,
+    model: ModelOption = DEFAULT_MODEL,
     fractions: Annotated[
         str, typer.Option(help="Shares of the training examples, above 0 and up to 1, between commas or spaces.")
     ] = "0.001,0.01,0.1,0.5,1",
@@ -47,7 +47,7 @@ def sample_efficiency(
 
     \b
     Examples:
-      elmokit analyse sample-efficiency srl --train train.conll --dev dev.conll --test test.conll --model mini \\
+      elmokit analyse sample-efficiency srl --train train.conll --dev dev.conll --test test.conll \\
         --output efficiency --fractions 0.01,0.1,1
     """  # noqa: D301
     shares = parse_fractions(fractions)

@@ -14,14 +14,13 @@ from elmokit.cli.analyse.options import (
     telling_how_to_go_on,
 )
 from elmokit.cli.layers import parse_layers
+from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.task_options import NeededModelOption
 
 _OCCURRENCES, _RANKED_OCCURRENCES = 2000, 50
 
 
 def senses(
-    model: NeededModelOption,
     corpus: Annotated[
         list[str], typer.Option(help="A text file or glob, a sentence a line or raw text; again for more files.")
     ],
@@ -35,6 +34,7 @@ def senses(
     forms: Annotated[str | None, typer.Option(help="Other forms that count as the word: plays,played.")] = None,
     match_case: Annotated[bool, typer.Option("--match-case", help="Tell Play from play.")] = False,
     groups: Annotated[str, typer.Option(metavar="N|auto", help="How many groups to make; auto may find one.")] = "auto",
+    model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
         str, typer.Option(help="top, average, a layer's number, a weight a layer (0.2,0.3,0.5), or all.")
     ] = "top",
@@ -56,10 +56,10 @@ def senses(
 
     \b
     Examples:
-      elmokit analyse senses play --corpus corpus.txt --model my-model
-      elmokit analyse senses play --forms plays,played --corpus 'text/*.xz' --input text --output page --model my-model
-      elmokit analyse senses play --corpus corpus.txt --against later.txt --model my-model
-      elmokit analyse senses --rank 20 --min-count 2 --corpus corpus.txt --against later.txt --model my-model
+      elmokit analyse senses play --corpus corpus.txt
+      elmokit analyse senses play --forms plays,played --corpus 'text/*.xz' --input text --output page
+      elmokit analyse senses play --corpus corpus.txt --against later.txt
+      elmokit analyse senses --rank 20 --min-count 2 --corpus corpus.txt --against later.txt
     """  # noqa: D301
     if (word is None) == (rank is None):
         raise typer.BadParameter("give a word, or --rank, and not both.", param_hint="WORD")

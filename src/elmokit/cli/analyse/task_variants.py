@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from elmokit.cli.analyse.options import finish
+from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.task_options import (
     DevOption,
     JsonOption,
     NameArgument,
-    NeededModelOption,
     NeededTestOption,
     PresetOption,
     ProcessesOption,
@@ -31,8 +31,8 @@ def mixing(
     train: TrainOption,
     dev: DevOption,
     test: NeededTestOption,
-    model: NeededModelOption,
     output: RunsOption,
+    model: ModelOption = DEFAULT_MODEL,
     seeds: SeedsOption = "1 2 3",
     vectors: VectorsOption = None,
     preset: PresetOption = "small",
@@ -44,7 +44,7 @@ def mixing(
 
     \b
     Examples:
-      elmokit analyse mixing srl --train train.conll --dev dev.conll --test test.conll --model mini --output mixing
+      elmokit analyse mixing srl --train train.conll --dev dev.conll --test test.conll --output mixing
     """  # noqa: D301
     from elmokit.analysis.tasks.variants import MIXING
 
@@ -60,8 +60,8 @@ def placement(
     train: TrainOption,
     dev: DevOption,
     test: NeededTestOption,
-    model: NeededModelOption,
     output: RunsOption,
+    model: ModelOption = DEFAULT_MODEL,
     seeds: SeedsOption = "1 2 3",
     vectors: VectorsOption = None,
     preset: PresetOption = "small",
@@ -73,7 +73,7 @@ def placement(
 
     \b
     Examples:
-      elmokit analyse placement nli --train train.jsonl --dev dev.jsonl --test test.jsonl --model mini --output places
+      elmokit analyse placement nli --train train.jsonl --dev dev.jsonl --test test.jsonl --output places
     """  # noqa: D301
     from elmokit.analysis.tasks.variants import PLACEMENT
 

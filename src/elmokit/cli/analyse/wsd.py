@@ -13,8 +13,8 @@ from elmokit.cli.analyse.options import (
     finish,
     load_embedder,
 )
+from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.task_options import NeededModelOption
 
 DataOption = Annotated[
     Path | None,
@@ -23,7 +23,7 @@ DataOption = Annotated[
 
 
 def wsd(
-    model: NeededModelOption,
+    model: ModelOption = DEFAULT_MODEL,
     data: DataOption = None,
     parts: Annotated[str, typer.Option(help="Of SemCor, between commas.")] = "brown1,brown2,brownv",
     seed: Annotated[int, typer.Option(min=0, help="Of the texts of SemCor that votes are fitted on.")] = 0,
@@ -38,8 +38,8 @@ def wsd(
 
     \b
     Examples:
-      elmokit analyse wsd --model my-model --data data/wsd
-      elmokit analyse wsd --model my-model --data data/wsd --output report
+      elmokit analyse wsd --data data/wsd
+      elmokit analyse wsd --data data/wsd --output report
     """  # noqa: D301
     folder = find_data(data, "wsd")
     from elmokit.analysis.kept_layers import keep_layers

@@ -1,0 +1,156 @@
+"""Tables of the packaged model for `bench/tables.py`: how good it is, and what its layers know."""
+
+from bench.results import read, source
+
+
+def perplexity() -> list[str]:
+    result = read("mini")
+    lines = [
+        "| held-out text | forward | backward | average | sentences alone: average | unknown words |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, found in result["perplexity"].items():
+        lines.append(
+            f"| {name} | {found['forward']:.1f} | {found['backward']:.1f} | {found['average']:.1f} | "
+            f"{found['reset']['average']:.1f} | {found['carry']['oov_rate']:.1%} |"
+        )
+    size = next(iter(result["perplexity"].values()))["carry"]["vocab_size"]
+    training = result["training"]
+    lines += [
+        "",
+        f"Full softmax over {size:,} words and the marks; an unknown word counts as `<UNK>`. The state is carried from "
+        f"sentence to sentence, or each stands alone. Trained on {training['tokens_seen'] / 1e6:.1f}M predictions a "
+        f"direction in {training['hours']:.1f} hours on {training['hardware']}.",
+    ]
+    return lines + source(result)
+
+
+def probes() -> list[str]:
+    found, senses, peer = read("mini-probes"), read("mini-senses"), read("minilm-senses")
+    rows, f1 = found["rows"], senses["wsd"]["f1"]["ALL"]
+    lines = [
+        "| frozen vectors | UD-EWT XPOS, accuracy | CoNLL-2003 testb, span F1 | WSD on ALL, nearest sense |",
+        "|---|---|---|---|",
+    ]
+    for way in rows["model"]["pos"]["candidates"]:
+        nearest = f1.get(way.removeprefix("layer "))
+        cells = [figure(rows, "model", task, way) for task in ("pos", "ner")]
+        lines.append(f"| mini, {way} | {' | '.join(cells)} | {'' if nearest is None else f'{nearest:.1f}'} |")
+    for name, label in (("random weights", "as mini, random weights"), ("glove", "GloVe 100, 20,000 words")):
+        lines.append(f"| {label} | {best(rows, name, 'pos')} | {best(rows, name, 'ner')} | |")
+    ways = [(score, layer) for words in ("first", "mean") for layer, score in peer[words]["f1"]["ALL"].items()
+            if layer.isdecimal() or layer == "mean"]  # fmt: skip
+    score, layer = max(ways)
+    lines += [
+        f"| all-MiniLM-L6-v2 | {best(rows, 'minilm', 'pos')} | {best(rows, 'minilm', 'ner')} | {score:.1f} "
+        f"({layer if layer == 'mean' else f'layer {layer}'}, the best on the sets themselves) |",
+        f"| WordNet's first sense | | | {f1['first sense']:.1f} |",
+        "",
+        "Means of three seeds, ± their deviation; in brackets the layer that was chosen on dev. MiniLM is blind to "
+        "case, which costs it in NER.",
+    ]
+    return lines + source(found, senses, peer)
+
+
+def figure(rows: dict, name: str, task: str, way: str) -> str:
+    found = rows[name][task]["candidates"][way]
+    return f"{found['test_mean']:.1f} ± {found['test_deviation']:.1f}"
+
+
+def best(rows: dict, name: str, task: str) -> str:
+    chosen = rows[name][task]["chosen"]
+    return f"{figure(rows, name, task, chosen)} ({chosen})"
+
+
+def speed() -> list[str]:
+    found = read("mini-speed")
+    ours, theirs = (found["rows"][name]["words_per_second"] for name in ("model", "minilm"))
+    return [
+        f"**{found['ratio']} × MiniLM's words a second** in one interleaved run on {found['threads']} cores "
+        f"({ours:,} against {theirs:,}, each in its fastest way).",
+        *source(found),
+    ]
+
+
+def contexts() -> list[str]:
+    found = read("mini-senses")
+    means = found["word_in_context"]["mean_auc"]
+    names = [way if way == "mean" else f"layer {way}" for way in means]
+    words = ", ".join(f"*{word['form']}*" for word in found["word_in_context"]["words"].values())
+    return [
+        f"| pairs of one sense nearer than pairs of two, AUC | {' | '.join(names)} |",
+        f"|---|{'---|' * len(names)}",
+        f"| mean of {len(found['word_in_context']['words'])} words | "
+        + " | ".join(f"{value:.3f}" for value in means.values())
+        + " |",
+        "",
+        f"Words of SemCor in one form each: {words}.",
+        *source(found),
+    ]
+
+
+def parts_of_speech() -> list[str]:
+    own, universal = read("mini-probes"), read("mini-upos")
+    first, second = own["rows"]["model"]["pos"], universal["rows"]["model"]["upos"]
+    lines = ["| accuracy on UD-EWT, test | XPOS | UPOS |", "|---|---|---|"]
+    for way in first["candidates"]:
+        figures = (f["candidates"][way] for f in (first, second))
+        cells = " | ".join(f"{f['test_mean']:.2f} ± {f['test_deviation']:.2f}" for f in figures)
+        lines.append(f"| {way} | {cells} |")
+    return lines + source(own, universal)
+
+
+def sense_rows(f1: dict) -> list[str]:
+    """Ways below each other, sets side by side."""
+    lines = [f"| F1 | {' | '.join(f1)} |", f"|---|{'---|' * len(f1)}"]
+    for way in f1["ALL"]:
+        label = f"layer {way}" if way.isdecimal() else way
+        lines.append(f"| {label} | {' | '.join(f'{scores[way]:.1f}' for scores in f1.values())} |")
+    return lines
+
+
+def nearest_senses() -> list[str]:
+    found = read("mini-senses")
+    off = sum(found["wsd"]["backed_off"].values())
+    return [
+        *sense_rows(found["wsd"]["f1"]),
+        "",
+        f"{off:,} of {found['wsd']['instances']['ALL']:,} instances are of lemmas that SemCor lacks.",
+        *source(found),
+    ]
+
+
+def votes() -> list[str]:
+    found = read("mini-senses")
+    return sense_rows(found["votes"]["f1"]) + source(found)
+
+
+def groups() -> list[str]:
+    found = read("mini-induction")
+    lines = ["| groups of uses | V-measure | B³ | adjusted Rand | groups a word |", "|---|---|---|---|---|"]
+    for name, row in found["rows"].items():
+        own = row["report"]
+        figures = (f"{own[key]:.1f}" for key in ("v_measure", "b_cubed", "adjusted_rand"))
+        lines.append(f"| {name} | {' | '.join(figures)} | {own['groups']:.2f} |")
+    one, shift = found["one_sense"], found["shift_auc"]
+    lines += [
+        "",
+        f"{len(found['words']) // 2} words that nothing was chosen on. Of {len(one['words'])} words with one sense in "
+        f"SemCor, {one['share_of_one_group']:.0%} came out as one group. Made-up shifts of {shift['words']} words are "
+        f"told from none with AUC {shift['shift']:.2f}.",
+    ]
+    return lines + source(found)
+
+
+def index() -> list[str]:
+    found = read("mini-neighbours")
+    lines = [f"| an index of {found['tokens']:,} tokens | ratio | measured |", "|---|---|---|"]
+    for name, row in found["rows"].items():
+        value = f"{row['tokens_per_second']:,} tokens/s" if "tokens_per_second" in row else f"{row['milliseconds']} ms"
+        lines.append(f"| {name} | {row['ratio']} | {value} |")
+    lines += [
+        "",
+        f"{found['index_bytes_a_token']:,} bytes a token; the word is *{found['word']}*, which occurs "
+        f"{found['occurrences']:,} times.",
+    ]
+    return lines + source(found)

@@ -1,0 +1,175 @@
+"""The six tasks with and without ELMo on the data of $ELMOKIT_DATA, and what came out as results/task-….json.
+
+    python bench/tasks.py compare conll2003 --runs RUNS --vectors skipgram.txt      Table 1
+    python bench/tasks.py compare conll2003 --runs RUNS --vectors skipgram.txt -- --also random
+    python bench/tasks.py mixing ewt --runs RUNS --vectors skipgram.txt             Table 2; also placement (Table 3)
+    python bench/tasks.py sample-efficiency ewt --runs RUNS --vectors skipgram.txt  Figure 1
+    python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
+
+What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`; with --name NAME the result is
+results/task-STUDY-DATA-NAME.json, for attempts beside the main one. All is resumable: repeat the command. The
+baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data directory.
+"""
+
+import argparse
+import json
+import lzma
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+from elmokit.tasks.config import read_task_config
+from elmokit.tasks.registry import TASKS
+from elmokit.tasks.runner import TaskFiles, train_task
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from bench.machine import provenance
+from bench.places import DATA, ROOT
+
+GLOVE = "vectors/glove100-top20k.txt.xz"
+STUDIES = {
+    "compare": (["task", "compare"], "comparison.json"),
+    "mixing": (["analyse", "mixing"], "report/report.json"),
+    "placement": (["analyse", "placement"], "report/report.json"),
+    "sample-efficiency": (["analyse", "sample-efficiency"], "report/report.json"),
+}
+
+
+class Setting(NamedTuple):
+    """A task's files below the data directory, and the seeds of its table."""
+
+    task: str
+    train: str
+    dev: str
+    test: str
+    seeds: str = "1 2 3"
+
+
+SETTINGS = {
+    "conll2003": Setting("ner", *(f"ner/conll2003/eng.{name}" for name in ("train", "testa", "testb")), "1 2 3 4 5"),
+    "sst-5": Setting(
+        "sentiment", *(f"sentiment/sst/trees/{name}.txt" for name in ("train", "dev", "test")), "1 2 3 4 5"
+    ),
+    "sick": Setting("nli", *(f"nli/sick/SICK_{name}.txt" for name in ("train", "dev", "test"))),
+    "snli-small": Setting("nli", "train.jsonl", "dev.jsonl", "nli/snli-dev-test/snli_test.jsonl.xz"),
+    "squad": Setting("qa", *(f"qa/squad/squad-{name}.json.xz" for name in ("train34", "dev7", "test7"))),
+    "ewt": Setting("srl", *(f"srl/ewt-propbank/{name}.gold_conll.xz" for name in ("train", "dev", "test"))),
+    "litbank": Setting("coref", *(f"coref/litbank/{name}.txt" for name in ("train", "dev", "test"))),
+    "ontogum": Setting("coref", *(f"coref/ontogum/{name}.txt" for name in ("train", "dev", "test"))),
+}
+
+
+def cut_snli(data: Path, folder: Path) -> None:
+    """SNLI's dev pairs cut by premise into a tenth to choose on and the rest to train on, as the data's README says."""
+    with lzma.open(data / "nli/snli-dev-test/snli_dev.jsonl.xz", "rt", encoding="utf-8") as lines:
+        pairs = [(json.loads(line)["sentence1"], line) for line in lines]
+    premises = sorted({premise for premise, _ in pairs})
+    random.Random(13).shuffle(premises)
+    chosen = set(premises[: len(premises) // 10])
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, inside in (("dev", True), ("train", False)):
+        own = [line for premise, line in pairs if (premise in chosen) == inside]
+        (folder / f"{name}.jsonl").write_text("".join(own), encoding="utf-8")
+
+
+def find_files(name: str, options: argparse.Namespace) -> dict[str, Path]:
+    setting = SETTINGS[name]
+    files = {split: options.data / getattr(setting, split) for split in ("train", "dev", "test")}
+    if name == "snli-small":
+        folder = options.runs / "snli-small-data"
+        cut_snli(options.data, folder)
+        files |= {split: folder / getattr(setting, split) for split in ("train", "dev")}
+    return files
+
+
+def run_study(options: argparse.Namespace) -> dict[str, object]:
+    """Run a command of ours and read what it wrote."""
+    setting, files = SETTINGS[options.setting], find_files(options.setting, options)
+    words, report = STUDIES[options.study]
+    output = options.runs / "-".join(filter(None, (options.study, options.setting, options.name)))
+    command = [sys.executable, "-m", "elmokit", *words, setting.task, "--model", options.model]
+    command += [word for split, path in files.items() for word in (f"--{split}", str(path))]
+    command += [word for path in options.vectors for word in ("--vectors", str(path))]
+    command += ["--seeds", options.seeds or setting.seeds, "--output", str(output), *options.further]
+    if options.processes:
+        command += ["--processes", str(options.processes)]
+    if subprocess.run(command).returncode:
+        sys.exit(f"{options.study} of {options.setting} did not end well: see above, and repeat the command to go on")
+    found: dict[str, object] = json.loads((output / report).read_text(encoding="utf-8"))
+    return found | {"data": options.setting, "study": options.study}
+
+
+def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
+    """Seconds of an epoch's steps with and without ELMo in turn; the layers are in the store by then."""
+    setting, files = SETTINGS[options.setting], find_files(options.setting, options)
+    own, changes = TASKS[setting.task], {"num_epochs": "1", "train_fraction": str(options.fraction)}
+    splits = {split: [str(path)] for split, path in files.items()}
+    vectors = [str(path) for path in options.vectors]
+    seconds: dict[str, list[float]] = {"baseline": [], "elmo": []}
+    for number in range(options.rounds + 1):
+        for side in seconds:
+            place = {"elmo.place": "none"} if side == "baseline" else {}
+            config = read_task_config(setting.task, "small", changes | place)
+            with tempfile.TemporaryDirectory() as folder:
+                run = TaskFiles(
+                    splits["train"],
+                    splits["dev"],
+                    Path(folder, "run"),
+                    [],
+                    vectors=vectors,
+                    bilm=options.model,
+                    threads=1,
+                )
+                train_task(own, config, run, tasks=TASKS)
+                entries = [json.loads(line) for line in (run.output / "log.jsonl").read_text().splitlines()]
+            steps = [entry for entry in entries if "per_second" in entry]
+            if number:  # the first round embeds
+                counts = [0, *(entry["count"] for entry in steps)]
+                seconds[side].append(
+                    sum((counts[n + 1] - counts[n]) / entry["per_second"] for n, entry in enumerate(steps))
+                )
+        print({side: [round(value, 1) for value in values] for side, values in seconds.items()}, flush=True)
+    medians = {side: statistics.median(values) for side, values in seconds.items()}
+    ratio = round(medians["elmo"] / medians["baseline"], 2)
+    print(f"an epoch with ELMo takes {ratio} times one without")
+    return {"data": options.setting, "task": setting.task, "rounds": options.rounds, "fraction": options.fraction,
+            "threads": 1, "seconds": seconds, "ratio": ratio}  # fmt: skip
+
+
+def main() -> None:
+    words = sys.argv[1:]
+    cut = words.index("--") if "--" in words else len(words)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("study", choices=[*STUDIES, "epochs"])
+    parser.add_argument("setting", choices=SETTINGS)
+    parser.add_argument("--runs", type=Path, required=True, help="a folder for all runs")
+    parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="of bench/skipgram.py")
+    parser.add_argument("--model", default="mini")
+    parser.add_argument("--seeds", help="others than those of the table")
+    parser.add_argument("--name", default="", help="of an attempt")
+    parser.add_argument("--processes", type=int)
+    parser.add_argument("--fraction", type=float, default=0.2, help="of the training data, for epochs")
+    parser.add_argument("--rounds", type=int, default=3, help="for epochs")
+    parser.add_argument("--data", type=Path, default=DATA)
+    options = parser.parse_args(words[:cut])
+    options.further = words[cut + 1 :]
+    options.vectors.append(options.data / GLOVE)
+    found = measure_epochs(options) if options.study == "epochs" else run_study(options)
+    shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
+    shown += [f"--name {options.name}"] if options.name else []
+    shown += [f"--seeds '{options.seeds}'"] if options.seeds else []
+    shown += ["--", *(Path(word).name if "/" in word else word for word in options.further)] if options.further else []
+    path = ROOT / f"results/task-{'-'.join(filter(None, (options.study, options.setting, options.name)))}.json"
+    path.write_text(
+        json.dumps(found | provenance(" ".join(shown)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+    )
+    print(f"wrote {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
