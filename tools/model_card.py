@@ -8,7 +8,7 @@ MODEL is the model that `elmokit convert --float16` wrote. RESULTS.json holds:
     fingerprint      of the model that was measured; it must be MODEL's
     data             wikipedia_words, wikipedia_articles, book_words, books, tokens: what it was trained on
     training         preset, tokens_seen, hours, hardware, elmokit, command
-    perplexity       {text: {forward, backward, average, unknown}}: full softmax on held-out text, share of unknown words
+    perplexity       {text: {forward, backward, average, unknown}}: full softmax on held-out text, unknown words
     probes           [{name, dataset, metric, values: {label: number}}]: what frozen layers give a small classifier
 
 Other keys are ignored. A figure that is missing, or is no number, ends in one sentence.
