@@ -88,6 +88,14 @@ def test_an_empty_directory(tmp_path: Path) -> None:
     assert_one_sentence(caught.value, tmp_path)
 
 
+def test_a_task_model_is_no_bilm(tmp_path: Path) -> None:
+    for name in ("task.json", "model.safetensors", "words.txt"):
+        (tmp_path / name).touch()
+    with pytest.raises(FormatError, match="is a task model, not a biLM") as caught:
+        load(tmp_path)
+    assert_one_sentence(caught.value, tmp_path)
+
+
 def test_a_directory_that_may_not_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: Path) -> None:
         raise PermissionError(13, os.strerror(13))

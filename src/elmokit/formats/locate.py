@@ -16,6 +16,8 @@ ACCEPTED = (
     "options.json + model.hdf5 (NLPL) or config.json + encoder.pkl (ELMoForManyLangs), one of these files, or a zip of "
     "the last two"
 )
+TASK_MODEL = "task.json"
+"""The file by which a folder is known as a task model's."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,8 @@ def _locate(path: Path, weights: Path | None) -> Location:
 
 def _locate_directory(path: Path) -> Location:
     names = {entry.name for entry in path.iterdir()}
+    if TASK_MODEL in names:
+        raise FormatError(f"{path} is a task model, not a biLM: give the biLM that it was trained on, or another one.")
     if native.WEIGHTS in names:
         return Location("native", path)
     if many_langs.CONFIG in names and names & {many_langs.ENCODER, many_langs.TOKEN_EMBEDDER}:

@@ -21,6 +21,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, FormatError
 from elmokit.formats import load, save
 from elmokit.formats._atomic import atomic_directory
+from elmokit.formats.locate import TASK_MODEL
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.model.scalar_mix import ScalarMix
@@ -132,7 +133,7 @@ class TrainedTask:
             "bilm": self.use and vars(self.use),
         }
         with atomic_directory(path, overwrite=True) as folder:
-            (folder / "task.json").write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
+            (folder / TASK_MODEL).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
             words = "".join(f"{word}\n" for word in self.table.words)
             (folder / "words.txt").write_bytes(words.encode("utf-8", "surrogatepass"))
             tensors = {
@@ -163,7 +164,7 @@ def load_trained(
     """
     path = Path(path)
     try:
-        content = json.loads((path / "task.json").read_text(encoding="utf-8"))
+        content = json.loads((path / TASK_MODEL).read_text(encoding="utf-8"))
         if content["format"] != _FORMAT or content["version"] != _VERSION or content["task"] not in tasks:
             raise FormatError(
                 f"{path} is {content['format']} {content['version']} for {content['task']}, but this elmokit reads "

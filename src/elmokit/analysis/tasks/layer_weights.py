@@ -17,6 +17,7 @@ from safetensors import SafetensorError, safe_open
 
 from elmokit.analysis.report import Block, Cell, Chart, Report, Table
 from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.formats.locate import TASK_MODEL
 from elmokit.tasks.compare import deviation
 
 if TYPE_CHECKING:
@@ -86,12 +87,12 @@ class MixRow:
 
 def read_mixes(path: Path) -> RunMixes:
     """The mixes of a task's run folder or of a model folder; the biLM itself is not needed."""
-    folder = path / "model" if (path / "model" / "task.json").is_file() else path
-    if not (folder / "task.json").is_file():
+    folder = path / "model" if (path / "model" / TASK_MODEL).is_file() else path
+    if not (folder / TASK_MODEL).is_file():
         what = "does not exist" if not path.exists() else "has neither task.json nor model/task.json"
         raise InputError(f"{path} {what}: give the folder of a run of `elmokit task train`, or its model/.")
     try:
-        content = json.loads((folder / "task.json").read_text(encoding="utf-8"))
+        content = json.loads((folder / TASK_MODEL).read_text(encoding="utf-8"))
         config, task = content["config"], str(content["task"])
         elmo, seed = config["elmo"], int(config["seed"])
         place, layers = elmo["place"], elmo["layers"]

@@ -12,6 +12,7 @@ from elmokit.cli.analyse.options import (
     ThreadsOption,
     finish,
     load_embedder,
+    telling_how_to_go_on,
 )
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
@@ -68,7 +69,7 @@ def pos(
     sets = read[kinds[0]]
     store = LayerStore(load_embedder(model, threads))
     sentences = [tokens for own in sets.values() for tokens in own.sentences]
-    with progress_bar("embedding") as bar:
+    with telling_how_to_go_on(), progress_bar("embedding") as bar:
         embed = keep_layers(store, sentences, bar)
     with progress_bar("probes") as bar:
         results = {}

@@ -12,6 +12,7 @@ from elmokit.cli.analyse.options import (
     ThreadsOption,
     finish,
     load_embedder,
+    telling_how_to_go_on,
 )
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
@@ -55,7 +56,7 @@ def wsd(
     train = list(keep_words(found.train, found.words))
     sentences = [sentence.tokens for own in (train, *found.sets.values()) for sentence in own]
     store = LayerStore(load_embedder(model, threads))
-    with progress_bar("embedding") as bar:
+    with telling_how_to_go_on(), progress_bar("embedding") as bar:
         embed = keep_layers(store, sentences, bar)
     with progress_bar("nearest senses"):
         nearest = evaluate_wsd(embed, train, found.sets, found.index)
