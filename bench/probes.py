@@ -1,9 +1,9 @@
 """Linear probes of frozen vectors: parts of speech (UD EWT) and names (CoNLL-2003), ours and peers'.
 
-    python bench/probes.py --model MODEL --json results/…            our model, its layer 0, random weights, GloVe
-    python bench/probes.py --model MODEL --minilm --json results/…   all-MiniLM-L6-v2 as well
+    python bench/probes.py --model MODEL --json results/…            our model, its layer 0, random weights
+    python bench/probes.py --minilm --json results/…                 without a model: GloVe, and all-MiniLM-L6-v2
     python bench/probes.py --model MODEL --tasks upos --only model   universal tags instead of the treebank's own
-    python bench/probes.py --only glove                              rows whose name contains this
+    python bench/probes.py --only minilm --minilm                    rows whose name contains this
     python bench/probes.py --model MODEL --speed --json results/…    words a second beside MiniLM, interleaved
 
 The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardised
@@ -179,7 +179,8 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         model = elmokit.load(options.model).eval().requires_grad_(False)
         embeds["model"] = lambda: layers_of(Embedder(model, threads=options.threads))
         embeds["random weights"] = lambda: layers_of(Embedder(random_twin(model), threads=options.threads))
-    embeds["glove"] = lambda: partial(glove_layers, read_glove(options.data / GLOVE))
+    else:
+        embeds["glove"] = lambda: partial(glove_layers, read_glove(options.data / GLOVE))
     rows: dict[str, dict[str, object]] = {}
     for task in options.tasks:
         folder, probe = options.data / FOLDERS[task], probes[task]

@@ -1,0 +1,87 @@
+"""Tables of the tasks for `bench/tables.py`: with and without ELMo, which layers, where, on how much data."""
+
+from bench.results import read_all, source
+
+DATA = {
+    "squad": "QA: SQuAD, 34 + 7 + 7 articles of its dev set",
+    "sick": "NLI: SICK",
+    "snli-small": "NLI: SNLI small (its dev set cut by premise, its test set)",
+    "ewt": "SRL: EWT PropBank",
+    "litbank": "coref: LitBank",
+    "ontogum": "coref: OntoGUM",
+    "conll2003": "NER: CoNLL-2003",
+    "sst-5": "sentiment: SST-5",
+}
+
+
+def in_order(study: str) -> list[dict]:
+    """The results of a study in the order of the paper's table."""
+    found = [result for result in read_all(f"task-{study}-") if result["study"] == study]
+    return sorted(found, key=lambda result: list(DATA).index(result["data"]))
+
+
+def mean(figures: dict) -> str:
+    return f"{figures['mean']:.2f} ± {figures['deviation']:.2f}"
+
+
+def gain(side: dict) -> str:
+    return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {side['p']:.4f}"
+
+
+def with_and_without() -> list[str]:
+    lines = [
+        "| data | seeds | metric | baseline | | with it | increase | of the error | p | the paper: of the error |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    results = in_order("compare")
+    for result in results:
+        for side in result["others"]:
+            lines.append(
+                f"| {DATA[result['data']]} | {len(result['seeds'])} | {result['metric']} | "
+                f"{mean(result['baseline']['test'])} | {side['label']} | {mean(side['test'])} | {gain(side)} | "
+                f"{result['paper']['relative']}% |"
+            )
+    return lines + source(*results)
+
+
+def study_rows(study: str) -> list[str]:
+    lines = ["| data | variant | dev | test | increase | of the error | p |", "|---|---|---|---|---|---|---|"]
+    results = in_order(study)
+    for result in results:
+        base = result["baseline"]
+        lines.append(f"| {DATA[result['data']]} | baseline | {mean(base['dev'])} | {mean(base['test'])} | | | |")
+        for side in result["others"]:
+            lines.append(f"| | {side['label']} | {mean(side['dev'])} | {mean(side['test'])} | {gain(side)} |")
+    return lines + source(*results)
+
+
+def mixing() -> list[str]:
+    return study_rows("mixing")
+
+
+def placement() -> list[str]:
+    return study_rows("placement")
+
+
+def sample_efficiency() -> list[str]:
+    lines = [
+        "| data | share | examples | baseline | + ELMo | increase | of the error | p |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    results = in_order("sample-efficiency")
+    for result in results:
+        for point in result["points"]:
+            side = point["others"][0]
+            lines.append(
+                f"| {DATA[result['data']]} | {100 * point['share']:.3g}% | {point['num_examples']:,} | "
+                f"{mean(point['baseline']['test'])} | {mean(side['test'])} | {gain(side)} |"
+            )
+    words = [statement for result in results for statement in ("", *result["statements"].values())]
+    return lines + words + source(*results)
+
+
+def epochs() -> list[str]:
+    results = read_all("task-epochs-")
+    lines = ["| an epoch with ELMo ÷ one without, layers in the store | ratio |", "|---|---|"]
+    lines += [f"| {DATA[result['data']]} | {result['ratio']} |" for result in results]
+    return lines + source(*results)
