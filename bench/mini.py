@@ -81,6 +81,7 @@ def describe_training(run: Path) -> dict[str, object]:
         "preset": "mini",
         "tokens_seen": result["predictions"],
         "steps": result["steps"],
+        "course": read_course(run),
         "hours": training_hours(run),
         "hardware": "two CPU cores, without a GPU",
         "elmokit": settings["versions"]["elmokit"],
@@ -88,6 +89,16 @@ def describe_training(run: Path) -> dict[str, object]:
         "config": settings["config"],
         "seed": settings["config"]["seed"],
     }
+
+
+def read_course(run: Path) -> list[dict[str, float]]:
+    """The perplexities on held-out text that the run measured on its way."""
+    entries = (json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines())
+    return [
+        {"predictions": entry["count"], "perplexity": entry["heldout_perplexity"]}
+        for entry in entries
+        if "heldout_perplexity" in entry
+    ]
 
 
 def read_probes(fingerprint: str) -> list[dict[str, object]]:

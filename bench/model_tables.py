@@ -3,6 +3,20 @@
 from bench.results import read, source
 
 
+def course() -> list[str]:
+    result = read("mini")
+    found, tokens = result["training"]["course"], result["data"]["tokens"]
+    return [
+        f"| predictions a direction | {' | '.join(f'{one["predictions"] / 1e6:.1f}M' for one in found)} |",
+        f"|---|{'---|' * len(found)}",
+        f"| perplexity | {' | '.join(f'{one["perplexity"]:.1f}' for one in found)} |",
+        "",
+        f"On the first part of the held-out Wikipedia, average of both directions. A pass is {tokens / 1e6:.1f}M tokens and "
+        "a mark at the end of each sentence.",
+        *source(result),
+    ]
+
+
 def perplexity() -> list[str]:
     result = read("mini")
     lines = [
