@@ -6,13 +6,14 @@ from bench.results import read, source
 def course() -> list[str]:
     result = read("mini")
     found, tokens = result["training"]["course"], result["data"]["tokens"]
+    counts = (f"{one['predictions'] / 1e6:.1f}M" for one in found)
     return [
-        f"| predictions a direction | {' | '.join(f'{one["predictions"] / 1e6:.1f}M' for one in found)} |",
+        f"| predictions a direction | {' | '.join(counts)} |",
         f"|---|{'---|' * len(found)}",
-        f"| perplexity | {' | '.join(f'{one["perplexity"]:.1f}' for one in found)} |",
+        f"| perplexity | {' | '.join(format(one['perplexity'], '.1f') for one in found)} |",
         "",
-        f"On the first part of the held-out Wikipedia, average of both directions. A pass is {tokens / 1e6:.1f}M tokens and "
-        "a mark at the end of each sentence.",
+        "On the first part of the held-out Wikipedia, average of both directions. A pass is "
+        f"{tokens / 1e6:.1f}M tokens and a mark at the end of each sentence.",
         *source(result),
     ]
 
