@@ -42,15 +42,16 @@ from bench.minilm import MiniLM  # noqa: E402
 from bench.places import DATA  # noqa: E402
 
 
-def minilm_layers(words: str) -> Embed:
-    """MiniLM's layers, a word by its first sub-token or their mean; as many sentences at a time as fit in memory."""
+def minilm_layers() -> Embed:
+    """MiniLM's seven layers twice: a word by its first sub-token, then by the mean of them."""
     peer, size = MiniLM(), 4096
 
     def embed(sentences: Sequence[Sequence[str]]) -> Iterator[np.ndarray]:
         for start in range(0, len(sentences), size):
             part = sentences[start : start + size]
             ends = np.cumsum([len(sentence) for sentence in part])
-            yield from np.split(peer.layers(part)[words], ends[:-1], axis=1)  # (L, T, D) each
+            found = peer.layers(part)
+            yield from np.split(np.concatenate([found["first"], found["mean"]]), ends[:-1], axis=1)  # (2L, T, D) each
 
     return embed
 
@@ -141,9 +142,8 @@ def main() -> None:
     parts = arguments.parts.split(",")
     if arguments.model == "minilm":
         torch.set_num_threads(arguments.threads or torch.get_num_threads())
-        for words in ("first", "mean"):
-            result[words] = wsd_scores(minilm_layers(words), arguments.data, parts)
-            print_wsd(result[words])
+        result["wsd"] = wsd_scores(minilm_layers(), arguments.data, parts)
+        print_wsd(result["wsd"])
     else:
         embedder = Embedder.from_pretrained(arguments.model, threads=arguments.threads)
         embed = keep_layers(LayerStore(embedder), [])
