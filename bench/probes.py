@@ -222,6 +222,7 @@ def speed(options: argparse.Namespace) -> dict[str, object]:
     for run in candidates.values():
         run()
     timings = interleave(candidates, options.rounds)
+    loading = interleave({"load": lambda: elmokit.load(options.model)}, options.rounds)["load"].median
     rows = {
         name: {
             "words_per_second": round(num_words / timing.median),
@@ -235,7 +236,9 @@ def speed(options: argparse.Namespace) -> dict[str, object]:
         print(f"{name:8}", row)
     print(f"ratio {ratio}: {num_words} words, {len(sentences)} sentences, {options.threads} threads")
     return {"model": str(options.model), "model_sha256": embedder.fingerprint, "threads": options.threads,
-            "rounds": options.rounds, "words": num_words, "rows": rows, "ratio": ratio}  # fmt: skip
+            "rounds": options.rounds, "words": num_words, "rows": rows, "ratio": ratio,
+            "load_seconds": round(loading, 3), "parameters": sum(map(torch.numel, embedder.bilm.parameters())),
+            "peer_parameters": sum(map(torch.numel, peer.model.parameters()))}  # fmt: skip
 
 
 def main() -> None:
