@@ -85,8 +85,8 @@ def speed() -> list[str]:
     ours, theirs = (found["rows"][name]["words_per_second"] for name in ("model", "minilm"))
     return [
         f"**{found['ratio']} × MiniLM's words a second** in one interleaved run on {found['threads']} cores "
-        f"({ours:,} against {theirs:,}, each in its fastest way), with {found['parameters'] / 1e6:.1f}M parameters against "
-        f"{found['peer_parameters'] / 1e6:.1f}M. Loading takes {found['load_seconds']:.2f} s once torch is imported.",
+        f"({ours:,} against {theirs:,}, each in its fastest way), with {found['parameters'] / 1e6:.1f}M parameters "
+        f"against {found['peer_parameters'] / 1e6:.1f}M. Loading takes {found['load_seconds']:.2f} s once torch is imported.",
         *source(found),
     ]
 

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import elmokit
-from elmokit.formats import fingerprint, load, packaged, save
-from elmokit.model.bilm import BiLM
+from elmokit.formats import fingerprint, load
 
 ROOT = Path(__file__).parents[1]
 SOURCES = ("src", "tools", "docs", "pyproject.toml", ".gitignore", "README.md", "CITATION.cff", "LICENSE", "NOTICE")
@@ -45,9 +44,7 @@ def run(*command: str | Path, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the sources, with a small random model where the real one is not packaged yet."""
-    from tests.conftest import CONFIGS, WORDS
-
+    """A copy of the sources."""
     tree = tmp_path_factory.mktemp("tree") / "elmokit"
     tree.mkdir()
     for name in SOURCES:
@@ -55,12 +52,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
             shutil.copy(ROOT / name, tree / name)
-    if not (packaged.FOLDER / "mini").exists():
-        bilm = BiLM(CONFIGS["softmax"], vocabulary=WORDS, seed=1).eval()
-        save(bilm, tree.parent / "half", float16=True)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(packaged, "FOLDER", tree / "src/elmokit/models")
-            packaged.write_packaged(bilm, name="mini", version="0", card=fingerprint(load(tree.parent / "half")))
     return tree
 
 
