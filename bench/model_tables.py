@@ -86,7 +86,8 @@ def speed() -> list[str]:
     return [
         f"**{found['ratio']} × MiniLM's words a second** in one interleaved run on {found['threads']} cores "
         f"({ours:,} against {theirs:,}, each in its fastest way), with {found['parameters'] / 1e6:.1f}M parameters "
-        f"against {found['peer_parameters'] / 1e6:.1f}M. Loading takes {found['load_seconds']:.2f} s once torch is imported.",
+        f"against {found['peer_parameters'] / 1e6:.1f}M. Loading takes {found['load_seconds']:.2f} s "
+        "once torch is imported.",
         *source(found),
     ]
 
