@@ -5,9 +5,9 @@
 
 Each setting is the preset `mini` with a few changes. Its speed is measured first, on one core and in CPU seconds, and
 then it gets as many steps as the budget allows, with the learning-rate schedule of a whole run. Runs that are done are
-skipped, so the first command can be stopped and repeated. Perplexity is on one footing: targets among the 50,000 most
-frequent words, probabilities renormalised over them. The probe is a
-quick linear one of `bench/probes.py`.
+skipped, and so are models that were measured: both commands can be repeated. Perplexity is on one footing: targets
+among the 50,000 most frequent words, probabilities renormalised over them. The probe is a quick linear one of
+`bench/probes.py`.
 """
 
 import argparse
@@ -132,12 +132,17 @@ def measure(options: argparse.Namespace) -> None:
 
     words = list(read_vocabulary(options.output / f"vocab-{COMMON}.txt").tokens)
     text = read_text([options.heldout], input="text", max_predictions=CHECKED)
-    rows = []
+    before = json.loads(options.json.read_text(encoding="utf-8"))["rows"] if options.json.exists() else []
+    known = {(row["name"], row["model"]): row for row in before}
+    rows, found = [], None
     for name, changes in SETTINGS.items():
         folder = options.output / folder_name(name)
         if not (folder / "cost.json").exists():
             continue
         bilm = elmokit.load(folder / "model")
+        if row := known.get((name, fingerprint(bilm))):
+            rows.append(row)
+            continue
         found = measure_perplexity(restrict(bilm, words), text)
         log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
         row = {
@@ -152,6 +157,8 @@ def measure(options: argparse.Namespace) -> None:
         }
         print(json.dumps(row), flush=True)
         rows.append(row)
+    if found is None:
+        return print("all models were measured before")
     result = {"rows": rows, "common_words": COMMON, "predictions": found.num_predictions, "oov_rate": found.oov_rate}
     result |= {"heldout": options.heldout.name, "seed": 0} | provenance("python bench/settings.py measure …")
     options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
