@@ -4,7 +4,7 @@
     python bench/embed.py --size full --json results/…      the same, written down
     python bench/embed.py --size small --latency            one sentence of 20 tokens
     python bench/embed.py --linear                          tokens/s by corpus and sentence length
-    python bench/embed.py --int8-error PATH                 how far int8 moves the vectors of a trained model
+    python bench/embed.py --int8-error MODEL                how far int8 moves the vectors of a trained model
 
 Both run the same random weights of official size on the same English sentences (tests/fixtures/prose.txt). AllenNLP's
 sentences are sorted by length and batched by 32, its best case. "warm" has seen the words before, "cold" has not.
@@ -212,7 +212,7 @@ def main() -> None:
     parser.add_argument("--int8", action="store_true")
     parser.add_argument("--latency", action="store_true")
     parser.add_argument("--linear", action="store_true")
-    parser.add_argument("--int8-error", type=Path, metavar="PATH")
+    parser.add_argument("--int8-error", metavar="MODEL")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     measure = latency if arguments.latency else linear if arguments.linear else throughput

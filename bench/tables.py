@@ -43,14 +43,15 @@ def throughput() -> list[str]:
 
 
 def int8() -> list[str]:
-    trained = read("embed-int8-trained")
+    trained, mini = read("embed-int8-trained"), read("embed-int8-mini")
     rows = {f"{size}, random weights": read(f"embed-{size}") for size in ("full", "small")}
     rows["bilm-tf's small test model (64/16), trained"] = trained
+    rows["mini (512/128), trained"] = mini
     lines = ["| root mean square of the change, relative | layer 0 | layer 1 | layer 2 |", "|---|---|---|---|"]
     for name, result in rows.items():
         values = " | ".join(f"{value:.2%}" for value in result["int8_relative_rms_by_layer"])
         lines.append(f"| {name} | {values} |")
-    return lines + source(trained)
+    return lines + source(trained, mini)
 
 
 def latency() -> list[str]:
