@@ -38,16 +38,16 @@ from elmokit.analysis.probes.pos import read_pos
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
 from elmokit.model.bilm import BiLM
-from elmokit.text.files import file_sha256, open_text
+from elmokit.tasks.words import read_vectors
+from elmokit.text.files import file_sha256
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.machine import interleave, provenance
 from bench.minilm import MiniLM
-from bench.places import DATA, ROOT
+from bench.places import DATA, GLOVE, ROOT
 
 FOLDERS = {"pos": "pos/ud_ewt", "ner": "ner/conll2003", "upos": "pos/ud_ewt"}
-GLOVE = "vectors/glove100-top20k.txt.xz"
 QUICK_TRAIN, QUICK_CHOOSE = 6000, 1000
 MINILM_LAYERS = 7
 
@@ -78,12 +78,6 @@ def percent(share: float) -> float:
 def random_twin(bilm: BiLM, seed: int = 1) -> BiLM:
     """A model of the same architecture that has learned nothing."""
     return BiLM(bilm.config, vocabulary=bilm.vocabulary, indexer=bilm.indexer, seed=seed).eval().requires_grad_(False)
-
-
-def read_glove(path: Path) -> dict[str, np.ndarray]:
-    with open_text(path) as lines:
-        rows = (line.rstrip("\n").split(" ") for line in lines)
-        return {word: np.array(numbers, dtype=np.float32) for word, *numbers in rows}
 
 
 def glove_layers(table: dict[str, np.ndarray], sentences: Sequence[Sequence[str]]) -> Iterator[Vectors]:
@@ -180,7 +174,7 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         embeds["model"] = lambda: layers_of(Embedder(model, threads=options.threads))
         embeds["random weights"] = lambda: layers_of(Embedder(random_twin(model), threads=options.threads))
     else:
-        embeds["glove"] = lambda: partial(glove_layers, read_glove(options.data / GLOVE))
+        embeds["glove"] = lambda: partial(glove_layers, read_vectors(options.data / GLOVE))
     rows: dict[str, dict[str, object]] = {}
     for task in options.tasks:
         folder, probe = options.data / FOLDERS[task], probes[task]

@@ -13,7 +13,6 @@ baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data
 
 import argparse
 import json
-import lzma
 import random
 import statistics
 import subprocess
@@ -25,13 +24,13 @@ from typing import NamedTuple
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
+from elmokit.text.files import open_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.machine import provenance
-from bench.places import DATA, ROOT
+from bench.places import DATA, GLOVE, ROOT
 
-GLOVE = "vectors/glove100-top20k.txt.xz"
 STUDIES = {
     "compare": (["task", "compare"], "comparison.json"),
     "mixing": (["analyse", "mixing"], "report/report.json"),
@@ -66,7 +65,7 @@ SETTINGS = {
 
 def cut_snli(data: Path, folder: Path) -> None:
     """SNLI's dev pairs cut by premise into a tenth to choose on and the rest to train on, as the data's README says."""
-    with lzma.open(data / "nli/snli-dev-test/snli_dev.jsonl.xz", "rt", encoding="utf-8") as lines:
+    with open_text(data / "nli/snli-dev-test/snli_dev.jsonl.xz") as lines:
         pairs = [(json.loads(line)["sentence1"], line) for line in lines]
     premises = sorted({premise for premise, _ in pairs})
     random.Random(13).shuffle(premises)
