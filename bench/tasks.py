@@ -4,6 +4,7 @@
     python bench/tasks.py compare conll2003 --runs RUNS --vectors skipgram.txt -- --also random
     python bench/tasks.py mixing ewt --runs RUNS --vectors skipgram.txt             Table 2; also placement (Table 3)
     python bench/tasks.py sample-efficiency ewt --runs RUNS --vectors skipgram.txt  Figure 1
+    python bench/tasks.py grid sick --runs RUNS --vectors skipgram.txt              settings of both sides, on dev
     python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
 
 What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`; with --name NAME the result is
@@ -18,6 +19,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,6 +65,15 @@ SETTINGS = {
     "ontogum": Setting("coref", *(f"coref/ontogum/{name}.txt" for name in ("train", "dev", "test"))),
 }
 
+GRIDS = {
+    "conll2003": ({"model.dropout": ["0.5", "0.3"]}, {"elmo.dropout": ["0.5", "0.2", "0"]}),
+    "sick": (
+        {"model.dropout": ["0.5", "0.2"], "optimizer.learning_rate": ["1e-3", "4e-4"]},
+        {"elmo.dropout": ["0.5", "0"], "elmo.place": ["both", "input"]},
+    ),
+}
+"""What is tried for both sides, and what else for the side with ELMo."""
+
 
 def cut_snli(data: Path, folder: Path) -> None:
     """SNLI's dev pairs cut by premise into a tenth to choose on and the rest to train on, as the data's README says."""
@@ -101,6 +113,37 @@ def run_study(options: argparse.Namespace) -> dict[str, object]:
         sys.exit(f"{options.study} of {options.setting} did not end well: see above, and repeat the command to go on")
     found: dict[str, object] = json.loads((output / report).read_text(encoding="utf-8"))
     return found | {"data": options.setting, "study": options.study}
+
+
+def run_grid(options: argparse.Namespace) -> dict[str, object]:
+    """The best score on dev of one seed at every point of a grid, with and without ELMo; points that are done stay."""
+    setting, files = SETTINGS[options.setting], find_files(options.setting, options)
+    folder = options.runs / f"grid-{options.setting}"
+    axes, own = GRIDS[options.setting]
+
+    def points(axes: dict[str, list[str]]) -> list[dict[str, str]]:
+        return [dict(zip(axes, values, strict=True)) for values in product(*axes.values())]
+
+    sides = {"baseline": [{"elmo.place": "none"} | point for point in points(axes)]}
+    sides["elmo"] = [point | further for point in points(axes) for further in points(own)]
+
+    def train(point: dict[str, str]) -> dict[str, object]:
+        output = folder / ("_".join(f"{name}={value}" for name, value in point.items()) or "preset")
+        if not (output / "result.json").exists():
+            command = [sys.executable, "-m", "elmokit", "task", "train", setting.task, "--model", options.model]
+            command += [word for split in ("train", "dev") for word in (f"--{split}", str(files[split]))]
+            command += [word for path in options.vectors for word in ("--vectors", str(path))]
+            command += [word for name, value in point.items() for word in ("--set", f"{name}={value}")]
+            command += ["--set", "seed=1", "--threads", "1", "--output", str(output), "--resume"]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        found = json.loads((output / "result.json").read_text(encoding="utf-8"))
+        score = found["dev"][TASKS[setting.task].metric]
+        print(f"{output.name}: {score:.2f} after {found['best_step']} steps", flush=True)
+        return {"changes": point, "dev": score, "best_step": found["best_step"]}
+
+    with ThreadPoolExecutor(options.processes or 1) as pool:
+        rows = {side: list(pool.map(train, own_points)) for side, own_points in sides.items()}
+    return {"data": options.setting, "study": "grid", "task": setting.task, "seed": 1, "rows": rows}
 
 
 def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
@@ -144,7 +187,7 @@ def main() -> None:
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=[*STUDIES, "epochs"])
+    parser.add_argument("study", choices=[*STUDIES, "grid", "epochs"])
     parser.add_argument("setting", choices=SETTINGS)
     parser.add_argument("--runs", type=Path, required=True, help="a folder for all runs")
     parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="of bench/skipgram.py")
@@ -158,7 +201,7 @@ def main() -> None:
     options = parser.parse_args(words[:cut])
     options.further = words[cut + 1 :]
     options.vectors.append(options.data / GLOVE)
-    found = measure_epochs(options) if options.study == "epochs" else run_study(options)
+    found = {"epochs": measure_epochs, "grid": run_grid}.get(options.study, run_study)(options)
     shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
     shown += [f"--name {options.name}"] if options.name else []
     shown += [f"--seeds '{options.seeds}'"] if options.seeds else []

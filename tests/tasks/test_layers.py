@@ -5,6 +5,7 @@ import itertools
 import pytest
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from elmokit.tasks.layers import BiRnn, Crf, InputDropout, trace_back
 
@@ -145,6 +146,47 @@ def test_a_sequence_has_the_same_output_alone_and_in_a_batch(kind: str, num_laye
     changed = x.clone()
     changed[~mask] = 1e4
     assert torch.equal(rnn(changed, mask), found)
+
+
+@pytest.mark.parametrize("kind", ["lstm", "gru"])
+@pytest.mark.parametrize("lengths", [(3, 6, 1), (1,)])
+def test_what_packed_sequences_give(kind: str, lengths: tuple[int, ...]) -> None:
+    torch.manual_seed(6)
+    packing = {"lstm": torch.nn.LSTM, "gru": torch.nn.GRU}[kind](5, 4, batch_first=True, bidirectional=True).double()
+    values = dict(packing.named_parameters())
+    rnn = BiRnn(5, 4, kind=kind).double()
+    rnn.load_state_dict(from_packing(kind, values))
+    mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    x = torch.randn(*mask.shape, 5, dtype=torch.float64, requires_grad=True)
+    weights = torch.randn(*mask.shape, 8, dtype=torch.float64)
+    packed = pack_padded_sequence(x, mask.sum(1), batch_first=True, enforce_sorted=False)
+    expected, _ = pad_packed_sequence(packing(packed)[0], batch_first=True)
+    found = rnn(x, mask)
+    torch.testing.assert_close(found, expected)
+    dx, *gradients = torch.autograd.grad((expected * weights).sum(), [x, *values.values()])
+    own_dx, *own = torch.autograd.grad((found * weights).sum(), [x, *rnn.parameters()])
+    torch.testing.assert_close(own_dx, dx)
+    expected_own = from_packing(kind, dict(zip(values, gradients, strict=True)))
+    torch.testing.assert_close(
+        {name: value for (name, _), value in zip(rnn.named_parameters(), own, strict=True)}, expected_own
+    )
+
+
+def from_packing(kind: str, values: dict[str, Tensor]) -> dict[str, Tensor]:
+    """What `torch.nn` has for both directions, under the names and in the shapes of `BiRnn`."""
+    if kind == "lstm":
+        ends = {"": "ahead", "_reverse": "back"}
+        return {
+            f"layers.0.{ends[name.partition('l0')[2]]}.{name.removesuffix('_reverse')}": value
+            for name, value in values.items()
+        }
+    own = {"input_weight": "weight_ih", "recurrent_weight": "weight_hh"}
+    own |= {"input_bias": "bias_ih", "recurrent_bias": "bias_hh"}
+    both = {name: [values[f"{key}_l0{end}"] for end in ("", "_reverse")] for name, key in own.items()}
+    return {
+        f"layers.0.{name}": torch.stack([half.T if half.dim() == 2 else half[None] for half in halves])
+        for name, halves in both.items()
+    }
 
 
 def test_padding_behind_all_sequences_stays() -> None:

@@ -190,25 +190,29 @@ CASES = {
     "ner": Case(
         lambda path: write_entities(path, 3, 0),
         count_ner,
-        {"encoder.layers.0.weight_ih_l0": (800, 1252), "inputs.char_cnn.convolution.weight": (128, 16, 3)},
+        {"encoder.layers.0.ahead.weight_ih_l0": (800, 1252), "inputs.char_cnn.convolution.weight": (128, 16, 3)},
         "few.conll",
     ),
     "sentiment": Case(
         lambda path: write_trees(path, 1, 0),
         count_sentiment,
-        {"integrator.layers.0.weight_ih_l0": (1200, 1800), "maxouts.0.2.linear.weight": (4800, 2400)},
+        {"integrator.layers.0.ahead.weight_ih_l0": (1200, 1800), "maxouts.0.2.linear.weight": (4800, 2400)},
         "few.txt",
     ),
     "nli": Case(
         lambda path: write_pairs(path, 4, 0),
         count_nli,
-        {"encoder.layers.0.weight_ih_l0": (1200, 1124), "compare.weight": (300, 6496), "classify.4.weight": (3, 300)},
+        {
+            "encoder.layers.0.ahead.weight_ih_l0": (1200, 1124),
+            "compare.weight": (300, 6496),
+            "classify.4.weight": (3, 300),
+        },
         "few.jsonl",
     ),
     "qa": Case(
         lambda path: write_squad(path, 2, 0),
         count_qa,
-        {"encoder.layers.0.weight_ih_l0": (270, 1224), "merge.0.weight": (180, 4816), "to_itself.product": (180,)},
+        {"encoder.layers.0.input_weight": (2, 1224, 270), "merge.0.weight": (180, 4816), "to_itself.product": (180,)},
         "few.json",
     ),
     "srl": Case(
@@ -220,7 +224,7 @@ CASES = {
     "coref": Case(
         lambda path: write_documents(path, 1, 0),
         count_coref,
-        {"encoder.layers.0.weight_ih_l0": (800, 1274), "spans.mentions.first.weight": (150, 2094)},
+        {"encoder.layers.0.ahead.weight_ih_l0": (800, 1274), "spans.mentions.first.weight": (150, 2094)},
         "few_conll",
     ),
 }

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from elmokit.tasks.gru import BiGru
 
 _CLOSED = -1e30
 
@@ -30,6 +31,9 @@ class InputDropout(nn.Module):
 class BiRnn(nn.Module):
     """Layers that read in both directions, over the real tokens only; a dropout before each.
 
+    Rows are padded, and turned round for the way back: what stands behind a row's last token then changes nothing
+    before it. PyTorch's packed sequences give the same, but learn several times as slowly on a CPU.
+
     Args:
         in_dim: width of what it reads.
         hidden_dim: width of one direction.
@@ -42,20 +46,39 @@ class BiRnn(nn.Module):
         self, in_dim: int, hidden_dim: int, *, num_layers: int = 1, dropout: float = 0.0, kind: str = "lstm"
     ) -> None:
         super().__init__()
-        build = {"lstm": nn.LSTM, "gru": nn.GRU}[kind]
+        build = {"lstm": _BiLstm, "gru": BiGru}[kind]
         widths = [in_dim, *[2 * hidden_dim] * (num_layers - 1)]
-        self.layers = nn.ModuleList(build(w, hidden_dim, batch_first=True, bidirectional=True) for w in widths)
+        self.layers = nn.ModuleList(build(width, hidden_dim) for width in widths)
         self.dropout = InputDropout(dropout)
         self.dim = 2 * hidden_dim
         """Width of what comes out."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         """From (B, T, in_dim) to (B, T, dim); zeros where the mask (B, T) says that there is no token."""
-        lengths = mask.sum(1).cpu()
+        places = torch.arange(mask.shape[1], device=mask.device)  # (T,)
+        turn = torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)  # (B, T), its own inverse
         for layer in self.layers:
-            packed = pack_padded_sequence(self.dropout(x), lengths, batch_first=True, enforce_sorted=False)
-            x, _ = pad_packed_sequence(layer(packed)[0], batch_first=True, total_length=mask.shape[1])
+            x = self.dropout(x)  # (B, T, …)
+            ahead, back = layer(torch.stack([x, _turn(x, turn)]))  # (B, T, H) each
+            x = torch.cat([ahead, _turn(back, turn)], 2) * mask[:, :, None]  # (B, T, 2H)
         return x
+
+
+class _BiLstm(nn.Module):
+    """One layer in both directions."""
+
+    def __init__(self, in_dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        self.ahead, self.back = (nn.LSTM(in_dim, hidden_dim, batch_first=True) for _ in range(2))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs 2 × (B, T, H) from rows (2, B, T, E), the second half turned round."""
+        return self.ahead(x[0])[0], self.back(x[1])[0]
+
+
+def _turn(x: Tensor, turn: Tensor) -> Tensor:
+    """The tokens of each row of (B, T, E) in another order (B, T)."""
+    return x.gather(1, turn[:, :, None].expand(-1, -1, x.shape[2]))
 
 
 class Crf(nn.Module):

@@ -1,0 +1,82 @@
+"""A GRU layer in both directions at once, with its way back written out.
+
+PyTorch's GRU leaves the way back to autograd, a dozen small products for each token. Here a step back is one product
+for both directions, and the gradients of all weights are one product at the end.
+
+Notation: B rows, T tokens of the longest, E and H widths; gates stand in the order reset, update, new. The 2 directions
+stand side by side, the second over rows turned round.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class BiGru(nn.Module):
+    """One layer; a direction computes what `torch.nn.GRU` does.
+
+    Args:
+        in_dim: E.
+        hidden_dim: H, of one direction.
+    """
+
+    def __init__(self, in_dim: int, hidden_dim: int) -> None:
+        super().__init__()
+        bound = hidden_dim**-0.5
+
+        def draw(*shape: int) -> nn.Parameter:
+            return nn.Parameter(torch.empty(shape).uniform_(-bound, bound))
+
+        self.input_weight = draw(2, in_dim, 3 * hidden_dim)
+        self.input_bias = draw(2, 1, 3 * hidden_dim)
+        self.recurrent_weight = draw(2, hidden_dim, 3 * hidden_dim)
+        self.recurrent_bias = draw(2, 1, 3 * hidden_dim)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Outputs (2, B, T, H) from rows (2, B, T, E), the second half turned round."""
+        _, rows, length, _ = x.shape
+        gates = torch.baddbmm(self.input_bias, x.flatten(1, 2), self.input_weight)  # (2, B·T, 3H)
+        gates = gates.unflatten(1, (rows, length)).permute(2, 0, 1, 3)  # (T, 2, B, 3H)
+        y: Tensor = _Steps.apply(gates.contiguous(), self.recurrent_weight, self.recurrent_bias)  # (T, 2, B, H)
+        return y.permute(1, 2, 0, 3)
+
+
+class _Steps(torch.autograd.Function):
+    """The recurrent half of a layer."""
+
+    @staticmethod
+    def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Outputs (T, 2, B, H) from what the tokens give to the gates (T, 2, B, 3H)."""
+        length, _, rows, _ = gates.shape
+        width = weight.shape[1]
+        open_gates = gates.new_empty(length, 2, rows, 2 * width)  # reset and update
+        old, new = (gates.new_empty(length, 2, rows, width) for _ in range(2))  # 2 × (T, 2, B, H)
+        y = gates.new_zeros(length + 1, 2, rows, width)  # the first is what there is before the first token
+        for t in range(length):
+            given = torch.baddbmm(bias, y[t], weight)  # (2, B, 3H)
+            torch.add(gates[t, ..., : 2 * width], given[..., : 2 * width], out=open_gates[t]).sigmoid_()
+            old[t] = given[..., 2 * width :]
+            torch.addcmul(gates[t, ..., 2 * width :], open_gates[t, ..., :width], old[t], out=new[t]).tanh_()
+            torch.lerp(new[t], y[t], open_gates[t, ..., width:], out=y[t + 1])
+        ctx.save_for_backward(weight, open_gates, old, new, y)
+        return y[1:]
+
+    @staticmethod
+    def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of what was given."""
+        weight, open_gates, old, new, y = ctx.saved_tensors
+        length, _, rows, width = new.shape
+        reset, update = open_gates.split(width, 3)  # (T, 2, B, H) each
+        to_new = (1 - update) * (1 - new * new)  # (T, 2, B, H): how what is below the tanh moves an output
+        d = torch.stack([to_new * old * reset * (1 - reset), (y[:-1] - new) * update * (1 - update), to_new * reset], 3)
+        flat = d.flatten(3)  # (T, 2, B, 3H): so for the three gates, and after its step their gradient
+        dy = dy.clone(memory_format=torch.contiguous_format)  # (T, 2, B, H)
+        update, back = update.contiguous(), weight.mT.contiguous()  # (T, 2, B, H), (2, 3H, H)
+        for t in reversed(range(length)):
+            d[t].mul_(dy[t, :, :, None])
+            if t:
+                dy[t - 1].baddbmm_(flat[t], back).addcmul_(dy[t], update[t])
+        dgates = torch.cat([flat[..., : 2 * width], dy * to_new], 3)  # (T, 2, B, 3H)
+        before, after = (x.transpose(0, 1).reshape(2, length * rows, -1) for x in (y[:-1], flat))  # (2, T·B, H or 3H)
+        return dgates, before.mT @ after, after.sum(1, keepdim=True)
