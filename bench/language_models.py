@@ -10,42 +10,39 @@ measured its held-out one.
 
 import argparse
 import json
-import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import elmokit
 from elmokit.formats import fingerprint
-from elmokit.tasks.ner.reader import read_conll2003
-from elmokit.text.files import file_sha256, open_text
+from elmokit.tasks.config import read_task_config
+from elmokit.tasks.registry import TASKS
+from elmokit.text.files import file_sha256
 from elmokit.training.perplexity import read_text
 from elmokit.training.pretrain import evaluate_both
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.machine import provenance
+from bench.tasks import SETTINGS
 
 
-def task_sentences(data: Path, split: str) -> Iterator[tuple[str, list[str]]]:
-    """Sentences of SST and CoNLL-2003, by the name of the set."""
-    with open_text(data / f"sentiment/sst/trees/{split}.txt") as trees:
-        for tree in trees:
-            yield "sst", re.findall(r"\(\d ([^()]+)\)", tree)
-    file = {"train": "eng.train", "dev": "eng.testa"}[split]
-    for example in read_conll2003(data / "ner/conll2003" / file):
-        yield "conll2003", list(example.tokens)
+TEXTS = {"sst": "sst-5", "conll2003": "conll2003", "sick": "sick", "ewt": "ewt"}
+"""Names of texts, and the settings of `bench/tasks.py` that they come from."""
 
 
 def write_task_text(data: Path, output: Path) -> None:
+    """Every sentence of a task's training and dev files once, tokens between spaces, as its reader gives them."""
     output.mkdir(parents=True, exist_ok=True)
-    for split in ("train", "dev"):
-        lines: dict[str, list[str]] = {}
-        for name, tokens in task_sentences(data, split):
-            lines.setdefault(name, []).append(" ".join(tokens) + "\n")
-        for name, own in lines.items():
-            (output / f"{name}-{split}.txt").write_text("".join(own), encoding="utf-8")
-            print(f"{name}-{split}.txt: {len(own):,} sentences")
+    for name, key in TEXTS.items():
+        setting = SETTINGS[key]
+        task = TASKS[setting.task]
+        settings = task.read_settings(read_task_config(setting.task, "small").model)
+        for split in ("train", "dev"):
+            examples = task.read([data / getattr(setting, split)], settings, training=False)
+            lines = list(dict.fromkeys(" ".join(tokens) + "\n" for tokens in task.sentences(examples)))
+            (output / f"{name}-{split}.txt").write_text("".join(lines), encoding="utf-8")
+            print(f"{name}-{split}.txt: {len(lines):,} sentences")
 
 
 def training_hours(run: Path) -> float:

@@ -78,4 +78,6 @@ def read_task_config(name: str, preset: str, changes: Mapping[str, str] | None =
     config = read_run(TaskConfig, source, changes)
     if config.task != name:
         raise ConfigError(f"{source} has settings of {config.task}, not of {name}: give those of {name}.")
+    if config.elmo.place == "none":  # a baseline is the same whatever else is said of ELMo
+        return config.model_copy(update={"elmo": ElmoSettings(place="none")})
     return config
