@@ -66,11 +66,8 @@ SETTINGS = {
 }
 
 GRIDS = {
-    "conll2003": ({"model.dropout": ["0.5", "0.3"]}, {"elmo.dropout": ["0.5", "0.2", "0"]}),
-    "sick": (
-        {"model.dropout": ["0.5", "0.2"], "optimizer.learning_rate": ["1e-3", "4e-4"]},
-        {"elmo.dropout": ["0.5", "0"], "elmo.place": ["both", "input"]},
-    ),
+    "conll2003": ({"model.dropout": ["0.5", "0.3"]}, {"elmo.dropout": ["0.5", "0"]}),
+    "sick": ({"model.dropout": ["0.2", "0.5"]}, {"elmo.dropout": ["0", "0.5"], "elmo.place": ["both", "input"]}),
 }
 """What is tried for both sides, and what else for the side with ELMo."""
 
