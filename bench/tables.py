@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import model_tables
+from bench import model_tables, task_tables
 from bench.places import ROOT
 from bench.results import read, read_all, source
 
@@ -209,6 +209,7 @@ PAGES = {
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
     "docs/pretraining.md": (original, settings, model_tables.course, finetuning, language_models),
     "docs/models.md": (model_tables.perplexity, model_tables.probes, model_tables.speed, model_tables.contexts),
+    "docs/tasks.md": (task_tables.with_and_without, task_tables.grid, task_tables.epochs),
     "docs/analysis.md": (
         model_tables.parts_of_speech,
         model_tables.nearest_senses,

@@ -14,9 +14,9 @@ DATA = {
 }
 
 
-def in_order(study: str) -> list[dict]:
-    """The results of a study in the order of the paper's table."""
-    found = [result for result in read_all(f"task-{study}-") if result["study"] == study]
+def in_order(study: str, *, attempts: bool = False) -> list[dict]:
+    """The results of a study in the order of the paper's table: the main ones, or attempts beside them."""
+    found = [result for result in read_all(f"task-{study}-") if bool(result.get("name")) == attempts]
     return sorted(found, key=lambda result: list(DATA).index(result["data"]))
 
 
@@ -28,20 +28,41 @@ def gain(side: dict) -> str:
     return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {side['p']:.4f}"
 
 
-def with_and_without() -> list[str]:
+def comparison_rows(results: list[dict]) -> list[str]:
     lines = [
         "| data | seeds | metric | baseline | | with it | increase | of the error | p | the paper: of the error |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    results = in_order("compare")
     for result in results:
+        name = f" ({result['name']})" if result["name"] else ""
         for side in result["others"]:
             lines.append(
-                f"| {DATA[result['data']]} | {len(result['seeds'])} | {result['metric']} | "
+                f"| {DATA[result['data']]}{name} | {len(result['seeds'])} | {result['metric']} | "
                 f"{mean(result['baseline']['test'])} | {side['label']} | {mean(side['test'])} | {gain(side)} | "
                 f"{result['paper']['relative']}% |"
             )
     return lines + source(*results)
+
+
+def with_and_without() -> list[str]:
+    return comparison_rows(in_order("compare"))
+
+
+def attempts() -> list[str]:
+    return comparison_rows(in_order("compare", attempts=True))
+
+
+def grid() -> list[str]:
+    lines = ["| data | | settings | dev | after steps |", "|---|---|---|---|---|"]
+    results = in_order("grid")
+    for result in results:
+        for side, text in (("baseline", "baseline"), ("elmo", "+ ELMo")):
+            for row in result["rows"][side]:
+                changes = ", ".join(f"`{name} = {v}`" for name, v in row["changes"].items() if v != "none")
+                lines.append(
+                    f"| {DATA[result['data']]} | {text} | {changes} | {row['dev']:.2f} | {row['best_step']:,} |"
+                )
+    return [*lines, "", "Seed 1."] + source(*results)
 
 
 def study_rows(study: str) -> list[str]:

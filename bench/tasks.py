@@ -109,7 +109,7 @@ def run_study(options: argparse.Namespace) -> dict[str, object]:
     if subprocess.run(command).returncode:
         sys.exit(f"{options.study} of {options.setting} did not end well: see above, and repeat the command to go on")
     found: dict[str, object] = json.loads((output / report).read_text(encoding="utf-8"))
-    return found | {"data": options.setting, "study": options.study}
+    return found | {"data": options.setting, "study": options.study, "name": options.name}
 
 
 def run_grid(options: argparse.Namespace) -> dict[str, object]:
