@@ -10,6 +10,7 @@ import typer
 
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
     from elmokit.embedding.bulk import EmbedSummary, Report
@@ -81,13 +82,8 @@ def embed(
     )
     _return_freed_memory()
     embedder = Embedder.from_pretrained(model, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens)
-    try:
-        with _progress() as report:
-            done = embed_file(source, output, embedder, options, report=report)
-    except KeyboardInterrupt:
-        if output != "-":
-            typer.echo("elmokit: stopped; repeat the command to go on from here", err=True)
-        raise
+    with telling_how_to_go_on(silent=output == "-"), _progress() as report:
+        done = embed_file(source, output, embedder, options, report=report)
     _print(done, as_json=as_json)
 
 

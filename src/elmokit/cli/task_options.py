@@ -8,6 +8,7 @@ import typer
 
 from elmokit.cli.pretrain import parse_changes
 from elmokit.cli.progress import progress_bar
+from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
     from elmokit.tasks.variants import Experiment, RunDone, Runs, Variant
@@ -71,12 +72,11 @@ def run_experiment(experiment: "Experiment", variants: "Sequence[Variant]") -> "
     """Run all variants, telling of each run on stderr."""
     from elmokit.tasks.variants import run_all
 
-    try:
-        with progress_bar("embedding", only_under_way=True) as embedding:
-            return run_all(experiment, variants, embedding=embedding, done=_tell_run)
-    except KeyboardInterrupt:
-        typer.echo(f"elmokit: stopped; repeat the command to go on with {experiment.output}", err=True)
-        raise SystemExit(130) from None
+    with (
+        telling_how_to_go_on(f"repeat the command to go on with {experiment.output}"),
+        progress_bar("embedding", only_under_way=True) as embedding,
+    ):
+        return run_all(experiment, variants, embedding=embedding, done=_tell_run)
 
 
 def _tell_run(run: "RunDone") -> None:

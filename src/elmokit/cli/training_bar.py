@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from elmokit.cli.stopped import telling_how_to_go_on
 from elmokit.errors import ElmokitWarning
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def training_bar(output: Path, *, metric: str = "perplexity", unit: str = "token
 
     A run that is stopped exits with 130 and says how to go on.
     """
-    try:
+    how = f"repeat the command with --resume to go on with {output}"
+    with telling_how_to_go_on(how, silent=not is_first_process()):
         if not is_first_process():
             warnings.simplefilter("ignore", ElmokitWarning)
             yield Bar()
@@ -46,10 +48,6 @@ def training_bar(output: Path, *, metric: str = "perplexity", unit: str = "token
                 yield bar
         else:
             yield Bar(report=partial(_print_evaluation, metric))
-    except KeyboardInterrupt:
-        if is_first_process():
-            typer.echo(f"elmokit: stopped; repeat the command with --resume to go on with {output}", err=True)
-        raise SystemExit(130) from None
 
 
 def _print_evaluation(metric: str, progress: "Progress", figures: Mapping[str, float]) -> None:

@@ -12,11 +12,11 @@ from elmokit.cli.analyse.options import (
     ThreadsOption,
     finish,
     load_embedder,
-    telling_how_to_go_on,
 )
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
+from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
     from elmokit.analysis.neighbours.index import NeighbourIndex, Types

@@ -1,8 +1,6 @@
 """What the analyses' commands share: their options, and what becomes of a report."""
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -46,13 +44,3 @@ def finish(report: "Report", output: Path | None, as_json: bool) -> None:
     if output is not None:
         for path in write_report(report, output):
             typer.echo(f"wrote {path}", err=True)
-
-
-@contextmanager
-def telling_how_to_go_on() -> Iterator[None]:
-    """If the user stops work that keeps what it has, say so."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("elmokit: stopped; repeat the command to go on from here", err=True)
-        raise

@@ -12,10 +12,10 @@ from elmokit.cli.analyse.options import (
     ThreadsOption,
     finish,
     load_embedder,
-    telling_how_to_go_on,
 )
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
+from elmokit.cli.stopped import telling_how_to_go_on
 
 DataOption = Annotated[
     Path | None,
