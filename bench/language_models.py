@@ -11,6 +11,7 @@ measured its held-out one.
 import argparse
 import json
 import sys
+from itertools import groupby
 from pathlib import Path
 
 import elmokit
@@ -32,7 +33,10 @@ TEXTS = {"sst": "sst-5", "conll2003": "conll2003", "sick": "sick", "ewt": "ewt"}
 
 
 def write_task_text(data: Path, output: Path) -> None:
-    """Every sentence of a task's training and dev files once, tokens between spaces, as its reader gives them."""
+    """Sentences of a task's training and dev files, tokens between spaces, as its reader gives them.
+
+    SRL's comes once for every predicate, one after the other, of which one is written.
+    """
     output.mkdir(parents=True, exist_ok=True)
     for name, key in TEXTS.items():
         setting = SETTINGS[key]
@@ -40,7 +44,9 @@ def write_task_text(data: Path, output: Path) -> None:
         settings = task.read_settings(read_task_config(setting.task, "small").model)
         for split in ("train", "dev"):
             examples = task.read([data / getattr(setting, split)], settings, training=False)
-            lines = list(dict.fromkeys(" ".join(tokens) + "\n" for tokens in task.sentences(examples)))
+            lines = [" ".join(tokens) + "\n" for tokens in task.sentences(examples)]
+            if setting.task == "srl":
+                lines = [line for line, _ in groupby(lines)]
             (output / f"{name}-{split}.txt").write_text("".join(lines), encoding="utf-8")
             print(f"{name}-{split}.txt: {len(lines):,} sentences")
 
