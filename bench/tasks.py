@@ -180,6 +180,12 @@ def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
             "threads": 1, "seconds": seconds, "ratio": ratio}  # fmt: skip
 
 
+def short(word: str) -> str:
+    """A word of a command, of a path in it the last two parts only."""
+    before, equals, path = word.rpartition("=")
+    return before + equals + "/".join(Path(path).parts[-2:])
+
+
 def main() -> None:
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
@@ -202,7 +208,7 @@ def main() -> None:
     shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
     shown += [f"--name {options.name}"] if options.name else []
     shown += [f"--seeds '{options.seeds}'"] if options.seeds else []
-    shown += ["--", *(Path(word).name if "/" in word else word for word in options.further)] if options.further else []
+    shown += ["--", *map(short, options.further)] if options.further else []
     path = ROOT / f"results/task-{'-'.join(filter(None, (options.study, options.setting, options.name)))}.json"
     path.write_text(
         json.dumps(found | provenance(" ".join(shown)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
