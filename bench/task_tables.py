@@ -62,7 +62,7 @@ def grid() -> list[str]:
                 lines.append(
                     f"| {DATA[result['data']]} | {text} | {changes} | {row['dev']:.2f} | {row['best_step']:,} |"
                 )
-    return [*lines, "", "Seed 1."] + source(*results)
+    return [*lines, "", "Seed 1.", *source(*results)]
 
 
 def study_rows(study: str) -> list[str]:
