@@ -181,3 +181,31 @@ def index() -> list[str]:
         f"{found['occurrences']:,} times.",
     ]
     return lines + source(found)
+
+
+def around(sentence: str, word: str, *, side: int = 34) -> str:
+    """What stands around the first occurrence of a word, which is set in italics."""
+    tokens = sentence.split()
+    place = next(number for number, token in enumerate(tokens) if token.lower() == word)
+    left, right = " ".join(tokens[:place]), " ".join(tokens[place + 1 :])
+    left = left if len(left) <= side else "… " + left[-side:].partition(" ")[2]
+    right = right if len(right) <= side else right[:side].rpartition(" ")[0] + " …"
+    return f"{left} *{tokens[place]}* {right}".strip().replace("|", "\\|")
+
+
+def shifts() -> list[str]:
+    found = read("mini-shifts")
+    first, second = (name.partition("-")[0].capitalize() for name in found["corpora"])
+    lines = [f"| word | {first} | {second} | shift | in {first} | in {second} |", "|---|---|---|---|---|---|"]
+    for row in found["words"]:
+        one, two = (around(sentence, row["word"]) for sentence in row["examples"])
+        lines.append(
+            f"| {row['word']} | {row['counts'][0]:,} | {row['counts'][1]:,} | {row['shift']:.2f} | {one} | {two} |"
+        )
+    lines += [
+        "",
+        f"Of {found['num_words']:,} words that are frequent in both; the middle one of them has a shift of "
+        f"{found['median_shift']:.2f}, which is owed to the corpora and not to the word. Of each word the use that is "
+        "farthest from the other corpus.",
+    ]
+    return lines + source(found)

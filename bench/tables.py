@@ -215,6 +215,7 @@ PAGES = {
         model_tables.nearest_senses,
         model_tables.votes,
         model_tables.groups,
+        model_tables.shifts,
         model_tables.index,
     ),
 }
