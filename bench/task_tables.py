@@ -34,7 +34,7 @@ def comparison_rows(results: list[dict]) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for result in results:
-    X
+        name = f" ({result['name']})" if result.get("name") else ""
         for side in result["others"]:
             lines.append(
                 f"| {DATA[result['data']]}{name} | {len(result['seeds'])} | {result['metric']} | "
