@@ -169,7 +169,7 @@ class TestTwoCorpora:
         assert found["apd"]["chance"] > 0.5
         assert found["prt"]["value"] == pytest.approx(0, abs=1e-9)
 
-    def test_rank(self, senses: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_rank(self, folder: Path, senses: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 0)
         words = ("--rank", "2", "--against", "later.txt", "--min-count", "5")
         done = senses(*words)
@@ -179,6 +179,9 @@ class TestTwoCorpora:
         assert len(found["words"]) == 2 and found["num_words"] >= 2
         assert {"word", "counts", "shift", "noise", "halves", "chance", "apd", "examples"} <= set(found["words"][0])
         assert found["words"][0]["shift"] >= found["median_shift"]
+        assert senses(*words, "--output", "page").returncode == 0
+        written = {path.name for path in (folder / "page").iterdir()}
+        assert written == {"shifts.png", "shifts.svg", "page.html", "report.json"}
 
 
 class TestBadInput:

@@ -116,7 +116,13 @@ def ranking_report(
         "in 20 times if they are shuffled between the corpora, and that between the halves of each corpus. The middle "
         f"one of all words has a shift of {middle:.3f}: as much is owed to the corpora, not to the word."
     )
-    blocks: list[Block] = [note, table]
+    chart = Chart(
+        "shifts",
+        "The words' shifts; the dark stroke is what each has to exceed, the broken line the shift of the middle word.",
+        partial(_draw_shifts, ranked=first, middle=middle),
+        size=(8, 1.2 + 0.27 * len(first)),
+    )
+    blocks: list[Block] = [note, table, chart]
     for side, name in enumerate(corpora):
         lines = tuple(_line(one.examples[side], one.word) for one in first)
         blocks.append(Concordance(f"In {name}, of each word the use that is farthest from the other corpus", lines))
@@ -278,3 +284,16 @@ def _draw_shares(figure: "Figure", *, corpora: tuple[str, ...], names: list[str]
     axes.invert_yaxis()
     axes.set_xlabel("% of the occurrences")
     axes.legend(frameon=False)
+
+
+def _draw_shifts(figure: "Figure", *, ranked: Sequence[RankedWord], middle: float) -> None:
+    axes = figure.subplots()
+    places = range(len(ranked))
+    axes.barh(places, [one.shift for one in ranked], 0.7, color=COLOURS[0])
+    floors = [one.floor for one in ranked]
+    axes.vlines(floors, [place - 0.35 for place in places], [place + 0.35 for place in places], colors="black")
+    axes.axvline(middle, color="grey", linestyle="--", linewidth=1)
+    axes.set_yticks(places, [one.word for one in ranked])
+    axes.margins(y=0.01)
+    axes.invert_yaxis()
+    axes.set_xlabel("shift")
