@@ -67,7 +67,7 @@ SETTINGS = {
 
 GRIDS = {
     "conll2003": ({"model.dropout": ["0.5", "0.3"]}, {"elmo.dropout": ["0.5", "0"]}),
-    "sick": ({"model.dropout": ["0.2", "0.5"]}, {"elmo.dropout": ["0", "0.5"], "elmo.place": ["both", "input"]}),
+    "sick": ({"model.dropout": ["0.2", "0.5"]}, {"elmo.dropout": ["0", "0.5"]}),
 }
 """What is tried for both sides, and what else for the side with ELMo."""
 
