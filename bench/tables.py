@@ -217,6 +217,7 @@ PAGES = {
         model_tables.groups,
         model_tables.shifts,
         model_tables.index,
+        task_tables.layer_weights,
     ),
 }
 

@@ -101,6 +101,20 @@ def sample_efficiency() -> list[str]:
     return lines + words + source(*results)
 
 
+def layer_weights() -> list[str]:
+    lines = ["| data | place | seeds | layer 0 | layer 1 | layer 2 | γ |", "|---|---|---|---|---|---|---|"]
+    results = in_order("layer-weights")
+    for result in results:
+        for row in result["rows"]:
+            shares = zip(row["layer_weights"], row["layer_weights_deviation"], strict=True)
+            values = " | ".join(f"{share:.2f} ± {deviation:.2f}" for share, deviation in shares)
+            lines.append(
+                f"| {DATA[result['data']]} | {row['place']} | {len(row['seeds'])} | {values} | "
+                f"{row['gamma']:.2f} ± {row['gamma_deviation']:.2f} |"
+            )
+    return lines + source(*results)
+
+
 def epochs() -> list[str]:
     results = read_all("task-epochs-")
     lines = ["| an epoch with ELMo ÷ one without, layers in the store | ratio |", "|---|---|"]

@@ -5,6 +5,7 @@
     python bench/tasks.py mixing ewt --runs RUNS --vectors skipgram.txt             Table 2; also placement (Table 3)
     python bench/tasks.py sample-efficiency ewt --runs RUNS --vectors skipgram.txt  Figure 1
     python bench/tasks.py grid sick --runs RUNS --vectors skipgram.txt              settings of both sides, on dev
+    python bench/tasks.py layer-weights ewt --runs RUNS                             Figure 2, of the runs of compare
     python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
 
 What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`; with --name NAME the result is
@@ -143,6 +144,15 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
     return {"data": options.setting, "study": "grid", "task": setting.task, "seed": 1, "rows": rows}
 
 
+def read_layer_weights(options: argparse.Namespace) -> dict[str, object]:
+    """What the runs of a comparison with ELMo learned."""
+    runs = sorted(map(str, (options.runs / f"compare-{options.setting}").glob("elmo-*")))
+    command = [sys.executable, "-m", "elmokit", "analyse", "layer-weights", *runs, "--json"]
+    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    comparison = json.loads((Path(runs[0]).parent / "comparison.json").read_text(encoding="utf-8"))
+    return found | {"data": options.setting, "study": "layer-weights", "setting": comparison["setting"]}
+
+
 def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
     """Seconds of an epoch's steps with and without ELMo in turn; the layers are in the store by then."""
     setting, files = SETTINGS[options.setting], find_files(options.setting, options)
@@ -190,7 +200,7 @@ def main() -> None:
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=[*STUDIES, "grid", "epochs"])
+    parser.add_argument("study", choices=[*STUDIES, "grid", "layer-weights", "epochs"])
     parser.add_argument("setting", choices=SETTINGS)
     parser.add_argument("--runs", type=Path, required=True, help="a folder for all runs")
     parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="of bench/skipgram.py")
@@ -204,7 +214,8 @@ def main() -> None:
     options = parser.parse_args(words[:cut])
     options.further = words[cut + 1 :]
     options.vectors.append(options.data / GLOVE)
-    found = {"epochs": measure_epochs, "grid": run_grid}.get(options.study, run_study)(options)
+    others = {"epochs": measure_epochs, "grid": run_grid, "layer-weights": read_layer_weights}
+    found = others.get(options.study, run_study)(options)
     shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
     shown += [f"--name {options.name}"] if options.name else []
     shown += [f"--seeds '{options.seeds}'"] if options.seeds else []
