@@ -39,7 +39,7 @@ def pairs(first: list[int], second: list[int]) -> list[TokenBatch]:
 @pytest.mark.parametrize(("place", "in_dim", "extra"), [("none", 6, 0), ("input", 10, 0), ("output", 6, 4)])
 def test_widths(place: str, in_dim: int, extra: int) -> None:
     model = build_model(place)
-    assert model.encoder.layers[0].input_size == in_dim
+    assert model.encoder.layers[0].ahead.input_size == in_dim
     assert model.compare.in_features == 4 * (10 + extra)
     texts = pairs([3, 5, 1], [2, 1, 4])
     assert model._run(texts).shape == (3, 3)

@@ -47,7 +47,7 @@ def gold_of(*spans: tuple[int, int], length: int) -> QaGold:
 @pytest.mark.parametrize(("place", "in_dim", "extra"), [("none", 9, 0), ("input", 13, 0), ("output", 9, 4)])
 def test_widths(place: str, in_dim: int, extra: int) -> None:
     model = build_model(place)
-    assert model.encoder.layers[0].input_size == in_dim
+    assert model.encoder.layers[0].input_weight.shape[1] == in_dim
     assert model.to_question.product.shape == (10 + extra,)
     first, last = model._run(texts_of([3, 7, 1], [2, 4, 3]))
     assert first.shape == last.shape == (3, 7)

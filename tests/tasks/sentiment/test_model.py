@@ -91,7 +91,7 @@ def build_model(place: str = "both", **changes: Any) -> SentimentModel:
 def test_widths(place: str, in_dim: int, extra: int, num_classes: int) -> None:
     model = build_model(place, num_classes=num_classes)
     assert model.forward_layer[0].in_features == in_dim
-    assert model.integrator.layers[0].input_size == 3 * (12 + extra)
+    assert model.integrator.layers[0].ahead.input_size == 3 * (12 + extra)
     batch = random_batch([3, 5, 1])
     assert model._run(batch).shape == (3, num_classes)
     assert model.loss([batch], torch.tensor([0, 1, 1])).isfinite()
