@@ -25,7 +25,8 @@ def mean(figures: dict) -> str:
 
 
 def gain(side: dict) -> str:
-    return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {side['p']:.4f}"
+    p = f"{side['p']:.4f}" if side["p"] >= 0.0001 else "< 0.0001"
+    return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {p}"
 
 
 def comparison_rows(results: list[dict]) -> list[str]:
