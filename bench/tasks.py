@@ -25,10 +25,12 @@ from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
+import elmokit
+from elmokit.formats import fingerprint
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
-from elmokit.text.files import open_text
+from elmokit.text.files import file_sha256, open_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -96,6 +98,15 @@ def find_files(name: str, options: argparse.Namespace) -> dict[str, Path]:
     return files
 
 
+def describe(options: argparse.Namespace) -> dict[str, object]:
+    """Model and data by hash."""
+    files = find_files(options.setting, options) | {path.name: path for path in options.vectors}
+    return {
+        "bilms": {options.model: fingerprint(elmokit.load(options.model))},
+        "files": {name: {"name": path.name, "sha256": file_sha256(path)} for name, path in files.items()},
+    }
+
+
 def run_study(options: argparse.Namespace) -> dict[str, object]:
     """Run a command of ours and read what it wrote."""
     setting, files = SETTINGS[options.setting], find_files(options.setting, options)
@@ -141,7 +152,7 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
 
     with ThreadPoolExecutor(options.processes or 1) as pool:
         rows = {side: list(pool.map(train, own_points)) for side, own_points in sides.items()}
-    return {"data": options.setting, "study": "grid", "task": setting.task, "seed": 1, "rows": rows}
+    return {"data": options.setting, "study": "grid", "task": setting.task, "seed": 1, "rows": rows} | describe(options)
 
 
 def read_layer_weights(options: argparse.Namespace) -> dict[str, object]:
@@ -187,7 +198,7 @@ def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
     ratio = round(medians["elmo"] / medians["baseline"], 2)
     print(f"an epoch with ELMo takes {ratio} times one without")
     return {"data": options.setting, "task": setting.task, "rounds": options.rounds, "fraction": options.fraction,
-            "threads": 1, "seconds": seconds, "ratio": ratio}  # fmt: skip
+            "threads": 1, "seed": 0, "seconds": seconds, "ratio": ratio, **describe(options)}  # fmt: skip
 
 
 def short(word: str) -> str:
