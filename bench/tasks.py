@@ -228,6 +228,7 @@ def main() -> None:
     others = {"epochs": measure_epochs, "grid": run_grid, "layer-weights": read_layer_weights}
     found = others.get(options.study, run_study)(options)
     shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
+    shown += [f"--fraction {options.fraction} --rounds {options.rounds}"] if options.study == "epochs" else []
     shown += [f"--name {options.name}"] if options.name else []
     shown += [f"--seeds '{options.seeds}'"] if options.seeds else []
     shown += ["--", *map(short, options.further)] if options.further else []
