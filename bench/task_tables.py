@@ -14,9 +14,9 @@ DATA = {
 }
 
 
-def in_order(study: str, *, attempts: bool = False) -> list[dict]:
-    """The results of a study in the order of the paper's table: the main ones, or attempts beside them."""
-    found = [result for result in read_all(f"task-{study}-") if bool(result.get("name")) == attempts]
+def in_order(study: str) -> list[dict]:
+    """The results of a study in the order of the paper's table, without attempts beside the main ones."""
+    found = [result for result in read_all(f"task-{study}-") if not result.get("name")]
     return sorted(found, key=lambda result: list(DATA).index(result["data"]))
 
 
@@ -29,28 +29,20 @@ def gain(side: dict) -> str:
     return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {p}"
 
 
-def comparison_rows(results: list[dict]) -> list[str]:
+def with_and_without() -> list[str]:
     lines = [
         "| data | seeds | metric | baseline | | with it | increase | of the error | p | the paper: of the error |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
+    results = in_order("compare")
     for result in results:
-        name = f" ({result['name']})" if result.get("name") else ""
         for side in result["others"]:
             lines.append(
-                f"| {DATA[result['data']]}{name} | {len(result['seeds'])} | {result['metric']} | "
+                f"| {DATA[result['data']]} | {len(result['seeds'])} | {result['metric']} | "
                 f"{mean(result['baseline']['test'])} | {side['label']} | {mean(side['test'])} | {gain(side)} | "
                 f"{result['paper']['relative']}% |"
             )
     return lines + source(*results)
-
-
-def with_and_without() -> list[str]:
-    return comparison_rows(in_order("compare"))
-
-
-def attempts() -> list[str]:
-    return comparison_rows(in_order("compare", attempts=True))
 
 
 def grid() -> list[str]:

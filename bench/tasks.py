@@ -107,14 +107,19 @@ def describe(options: argparse.Namespace) -> dict[str, object]:
     }
 
 
+def name_files(files: dict[str, Path], options: argparse.Namespace) -> list[str]:
+    """Words of a command that name its files."""
+    pairs = [*files.items(), *(("vectors", path) for path in options.vectors)]
+    return [word for name, path in pairs for word in (f"--{name}", str(path))]
+
+
 def run_study(options: argparse.Namespace) -> dict[str, object]:
     """Run a command of ours and read what it wrote."""
     setting, files = SETTINGS[options.setting], find_files(options.setting, options)
     words, report = STUDIES[options.study]
     output = options.runs / "-".join(filter(None, (options.study, options.setting, options.name)))
     command = [sys.executable, "-m", "elmokit", *words, setting.task, "--model", options.model]
-    command += [word for split, path in files.items() for word in (f"--{split}", str(path))]
-    command += [word for path in options.vectors for word in ("--vectors", str(path))]
+    command += name_files(files, options)
     command += ["--seeds", options.seeds or setting.seeds, "--output", str(output), *options.further]
     if options.processes:
         command += ["--processes", str(options.processes)]
@@ -140,8 +145,7 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
         output = folder / ("_".join(f"{name}={value}" for name, value in point.items()) or "preset")
         if not (output / "result.json").exists():
             command = [sys.executable, "-m", "elmokit", "task", "train", setting.task, "--model", options.model]
-            command += [word for split in ("train", "dev") for word in (f"--{split}", str(files[split]))]
-            command += [word for path in options.vectors for word in ("--vectors", str(path))]
+            command += name_files({split: files[split] for split in ("train", "dev")}, options)
             command += [word for name, value in point.items() for word in ("--set", f"{name}={value}")]
             command += ["--set", "seed=1", "--threads", "1", "--output", str(output), "--resume"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

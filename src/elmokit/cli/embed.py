@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -82,7 +82,8 @@ def embed(
     )
     _return_freed_memory()
     embedder = Embedder.from_pretrained(model, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens)
-    with telling_how_to_go_on(silent=output == "-"), _progress() as report:
+    keeps_work = output != "-"
+    with telling_how_to_go_on() if keeps_work else nullcontext(), _progress() as report:
         done = embed_file(source, output, embedder, options, report=report)
     _print(done, as_json=as_json)
 
