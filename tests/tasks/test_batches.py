@@ -43,21 +43,25 @@ def test_masks_rows_and_characters() -> None:
     assert batch.mask.tolist() == [[True] * len(own) + [False] * (6 - len(own)) for own in TOKENS]
     assert batch.lengths.tolist() == [3, 6, 1]
     assert batch.word_rows.tolist() == [[1, 2, 4, 0, 0, 0], [0, 3, 0, 4, 1, 2], [0] * 6]
-    assert batch.char_ids.shape == (3, 6, 30)  # twelve characters of three bytes are cut
-    for own, rows in zip(TOKENS, batch.char_ids.tolist(), strict=True):
-        found = [bytes(number - 1 for number in row if number) for row in rows]
+    assert batch.types.char_ids.shape == (len({token for own in TOKENS for token in own} | {""}), 30)
+    for own, rows in zip(TOKENS, batch.types.char_ids[batch.types.rows].tolist(), strict=True):
+        found = [bytes(number - 1 for number in row if number) for row in rows]  # twelve of three bytes are cut
         assert found == [token.encode()[:30] for token in own] + [b""] * (6 - len(own))
     assert batch.layers is None and batch.live is None
 
 
 def test_a_batch_of_short_tokens_is_wide_enough_for_a_filter_of_three() -> None:
-    assert plain().batch([(("a", "."),)]).char_ids.tolist() == [[[98, 0, 0], [47, 0, 0]]]
+    types = plain().batch([(("a", ".", "a"),)]).types
+    assert types.char_ids.tolist() == [[0, 0, 0], [98, 0, 0], [47, 0, 0]]
+    assert types.rows.tolist() == [[1, 2, 1]]
     lookup = TokenLookup(TABLE, store=None, indexer=None, max_characters=5)
-    assert lookup.batch([(("abcdefgh",),)]).char_ids.tolist() == [[[98, 99, 100, 101, 102]]]
+    assert lookup.batch([(("abcdefgh",),)]).types.char_ids.tolist() == [[0] * 5, [98, 99, 100, 101, 102]]
 
 
 def test_tokens_that_no_utf8_can_write() -> None:
-    assert plain().batch([(("\ud800", ""),)]).char_ids.tolist() == [[[0xED + 1, 0xA0 + 1, 0x80 + 1], [0, 0, 0]]]
+    types = plain().batch([(("\ud800", ""),)]).types
+    assert types.char_ids.tolist() == [[0, 0, 0], [0xED + 1, 0xA0 + 1, 0x80 + 1]]
+    assert types.rows.tolist() == [[1, 0]]
 
 
 def test_layers_stand_at_the_tokens_of_their_own_sentence(store: LayerStore) -> None:
@@ -94,8 +98,9 @@ def test_moving_a_batch_moves_all_of_it(bilm: BiLM, store: LayerStore) -> None:
     lookup = TokenLookup(TABLE, store=store, indexer=bilm.indexer)
     moved = lookup.batch(TEXTS).to(torch.device("meta"))
     assert moved.layers is not None and moved.live is not None
-    tensors = (moved.mask, moved.word_rows, moved.char_ids, moved.layers, moved.live.char_ids, moved.live.places)
-    assert [tensor.device.type for tensor in tensors] == ["meta"] * 6
+    parts = (moved, moved.types, moved.live)
+    tensors = [value for part in parts for value in vars(part).values() if isinstance(value, torch.Tensor)]
+    assert [tensor.device.type for tensor in tensors] == ["meta"] * 7
     bare = plain().batch(TEXTS).to(torch.device("meta"))
     assert bare.layers is None and bare.live is None
 

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
-from elmokit.tasks.batches import TokenBatch, TokenLookup
+from elmokit.tasks.batches import TokenBatch, TokenLookup, TokenTypes
 from elmokit.tasks.config import ElmoSettings
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
 from elmokit.tasks.words import WordTable
@@ -23,7 +23,7 @@ def batch(layers: Tensor | None = None) -> TokenBatch:
     """Two examples of three tokens and one."""
     plain = TokenLookup(TABLE, store=None, indexer=None).batch([(("the", "play", "x"),), (("was",),)])
     layers = torch.randn(L, 2, 3, D, generator=torch.Generator().manual_seed(1)) if layers is None else layers
-    return TokenBatch(plain.mask, plain.word_rows, plain.char_ids, layers, None)
+    return TokenBatch(plain.mask, plain.word_rows, plain.types, layers, None)
 
 
 def build_elmo(**settings: Any) -> ElmoInputs:
@@ -63,7 +63,7 @@ def test_parts_stand_side_by_side() -> None:
     tokens, extra, _ = inputs(given)
     assert given.layers is not None
     assert torch.equal(tokens[..., :E], inputs.word_table[given.word_rows])
-    assert torch.equal(tokens[..., E : E + 6], char_cnn(given.char_ids))
+    assert torch.equal(tokens[..., E : E + 6], char_cnn(given.types))
     torch.testing.assert_close(tokens[..., E + 6 :], 2 * given.layers.mean(0))
     torch.testing.assert_close(extra, 3 * given.layers.mean(0))
 
@@ -173,8 +173,8 @@ def test_words_learn_where_they_stand(tuned: bool) -> None:
 TOKENS = ("a", "be", "sea", "deed", "a", "naïveté", "extraordinarily", "")
 
 
-def characters(*texts: tuple[str, ...]) -> Tensor:
-    return TokenLookup(TABLE, store=None, indexer=None).batch([(text,) for text in texts]).char_ids
+def types(*texts: tuple[str, ...]) -> TokenTypes:
+    return TokenLookup(TABLE, store=None, indexer=None).batch([(text,) for text in texts]).types
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
@@ -185,11 +185,11 @@ def test_a_token_has_the_same_features_in_any_company(width: int, bias: float) -
     cnn = CharCnn(char_dim=3, num_filters=40, width=width)
     with torch.no_grad():
         cnn.convolution.bias += bias  # type: ignore[operator]
-    together = cnn(characters(TOKENS, TOKENS[:2]))  # (B, T, 40)
+    together = cnn(types(TOKENS, TOKENS[:2]))  # (B, T, 40)
     assert torch.equal(together[0, 0], together[0, 4]) and torch.equal(together[0, :2], together[1, :2])
     for place, token in enumerate(TOKENS):
         for company in ((token,), (token, "x" * 9)):
-            torch.testing.assert_close(cnn(characters(company))[0, 0], together[0, place], rtol=1e-5, atol=1e-6)
+            torch.testing.assert_close(cnn(types(company))[0, 0], together[0, place], rtol=1e-5, atol=1e-6)
     assert bias < 0 or not torch.equal(together[0, 0], together[0, 1])
     assert not together.isnan().any()
 
@@ -201,12 +201,12 @@ def test_features_are_maxima_of_filters_over_the_padded_token() -> None:
     assert bias is not None
     vectors = torch.nn.functional.pad(cnn.table(torch.tensor([ord("h") + 1, ord("i") + 1])), (0, 0, 2, 2))  # (6, 3)
     found = [(weight * vectors[start : start + 3].T).sum((1, 2)) + bias for start in range(4)]
-    torch.testing.assert_close(cnn(characters(("hi", "there")))[0, 0], torch.stack(found).amax(0).relu())
+    torch.testing.assert_close(cnn(types(("hi", "there")))[0, 0], torch.stack(found).amax(0).relu())
 
 
 def test_padding_characters_do_not_learn() -> None:
     cnn = CharCnn(char_dim=3, num_filters=4, width=3)
-    cnn(characters(("ab", "abcdef"))).sum().backward()
+    cnn(types(("ab", "abcdef"))).sum().backward()
     gradient = cnn.table.weight.grad
     assert gradient is not None
     assert not gradient[0].any() and gradient[ord("a") + 1].any()

@@ -1,11 +1,11 @@
 """Examples → batches: token sequences with all that can be looked up for them, and epochs that can be resumed.
 
-Notation: B examples, T tokens of the longest, C characters of the longest token, L layers, D width of a layer;
-S sentences that a live biLM reads, U tokens of the longest of them.
+Notation: B examples, T tokens of the longest, K different tokens, C characters of the longest of them, L layers, D width
+of a layer; S sentences that a live biLM reads, U tokens of the longest of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -34,12 +34,21 @@ class LiveSentences:
 
 
 @dataclass(frozen=True)
+class TokenTypes:
+    """The different tokens of a batch, for what depends on a token alone; the first of them is no token."""
+
+    char_ids: Tensor  # (K, C); 0 is no character
+    rows: Tensor  # (B, T): which of the K
+
+
+@dataclass(frozen=True)
 class TokenBatch:
     """One token sequence of each example."""
 
     mask: Tensor  # (B, T)
     word_rows: Tensor  # (B, T)
-    char_ids: Tensor  # (B, T, C) for the task's own character features; 0 is no character
+    types: TokenTypes
+    """For the task's own character features."""
     layers: Tensor | None  # (L, B, T, D) of a frozen biLM
     live: LiveSentences | None
 
@@ -50,9 +59,13 @@ class TokenBatch:
 
     def to(self, device: torch.device) -> "TokenBatch":
         """The same on a device."""
-        live = self.live and LiveSentences(self.live.char_ids.to(device), self.live.places.to(device))
-        moved = {name: getattr(self, name).to(device) for name in ("mask", "word_rows", "char_ids")}
-        return replace(self, **moved, layers=None if self.layers is None else self.layers.to(device), live=live)
+        return TokenBatch(
+            self.mask.to(device),
+            self.word_rows.to(device),
+            TokenTypes(self.types.char_ids.to(device), self.types.rows.to(device)),
+            None if self.layers is None else self.layers.to(device),
+            self.live and LiveSentences(self.live.char_ids.to(device), self.live.places.to(device)),
+        )
 
 
 class TokenLookup:
@@ -84,7 +97,7 @@ class TokenLookup:
         return TokenBatch(
             torch.from_numpy(mask),
             torch.from_numpy(rows),
-            torch.from_numpy(_characters(tokens, shape, self.max_characters)),
+            _find_types(tokens, shape, self.max_characters),
             layers,
             None if self.indexer is None else _live_sentences(texts, shape, self.indexer),
         )
@@ -101,17 +114,17 @@ class TokenLookup:
         return layers
 
 
-def _characters(
-    tokens: Sequence[Sequence[str]], shape: tuple[int, int], max_characters: int
-) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """Bytes of UTF-8 plus one (B, T, C), at least three wide so that a filter of three fits."""
-    data = [[token.encode("utf-8", "surrogatepass")[:max_characters] for token in own] for own in tokens]
-    width = max(3, max(len(token) for own in data for token in own))
-    char_ids = np.zeros((*shape, width), dtype=np.int64)
-    for row, own in enumerate(data):
-        for place, token in enumerate(own):
-            char_ids[row, place, : len(token)] = np.frombuffer(token, dtype=np.uint8).astype(np.int64) + 1
-    return char_ids
+def _find_types(tokens: Sequence[Sequence[str]], shape: tuple[int, int], max_characters: int) -> TokenTypes:
+    """Bytes of UTF-8 plus one, at least three wide so that a filter of three fits."""
+    numbers = {"": 0}
+    rows = np.zeros(shape, dtype=np.int64)  # (B, T)
+    for row, own in enumerate(tokens):
+        rows[row, : len(own)] = [numbers.setdefault(token, len(numbers)) for token in own]
+    data = [token.encode("utf-8", "surrogatepass")[:max_characters] for token in numbers]
+    char_ids = np.zeros((len(data), max(3, *map(len, data))), dtype=np.int64)  # (K, C)
+    for number, token in enumerate(data):
+        char_ids[number, : len(token)] = np.frombuffer(token, dtype=np.uint8).astype(np.int64) + 1
+    return TokenTypes(torch.from_numpy(char_ids), torch.from_numpy(rows))
 
 
 def _live_sentences(texts: Sequence[Text], shape: tuple[int, int], indexer: Indexer) -> LiveSentences:

@@ -1,6 +1,6 @@
 """What task models read of tokens: word vectors, character features, ELMo.
 
-Notation: B examples, T tokens, C characters, L layers, D width of a layer, E width of what comes out.
+Notation: B examples, T tokens, K different ones, C characters, L layers, D width of a layer, E width of what comes out.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from torch.nn.functional import embedding
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.elmo import ElmoMixes
-from elmokit.tasks.batches import TokenBatch
+from elmokit.tasks.batches import TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings
 
 
@@ -32,15 +32,14 @@ class CharCnn(nn.Module):
         self.table = nn.Embedding(257, char_dim, padding_idx=0)
         self.convolution = nn.Conv1d(char_dim, num_filters, width, padding=width - 1)
 
-    def forward(self, char_ids: Tensor) -> Tensor:
-        """From (B, T, C) to (B, T, num_filters); equal tokens are computed once."""
-        types, inverse = torch.unique(char_ids.flatten(0, 1), dim=0, return_inverse=True)  # (K, C), (B·T,)
-        characters = self.table(types).transpose(1, 2)  # (K, char_dim, C)
+    def forward(self, types: TokenTypes) -> Tensor:
+        """(B, T, num_filters); equal tokens are computed once."""
+        characters = self.table(types.char_ids).transpose(1, 2)  # (K, char_dim, C)
         found: Tensor = self.convolution(characters)  # (K, num_filters, C + width − 1)
-        ends = (types != 0).sum(1) + self.convolution.kernel_size[0] - 1  # (K,): where filters see the token no more
+        ends = (types.char_ids != 0).sum(1) + self.convolution.kernel_size[0] - 1  # (K,): where filters see the token no more
         beyond = torch.arange(found.shape[2], device=found.device) >= ends[:, None]  # (K, C + width − 1)
         features = found.masked_fill(beyond[:, None], -torch.inf).amax(2).relu()  # (K, num_filters)
-        return features[inverse].view(*char_ids.shape[:2], -1)
+        return features[types.rows]
 
 
 class ElmoInputs(nn.Module):
@@ -117,7 +116,7 @@ class TokenInputs(nn.Module):
         """Look up, compute and mix."""
         parts = [embedding(batch.word_rows, self.word_table, sparse=self.word_table.requires_grad)]  # (B, T, …)
         if self.char_cnn is not None:
-            parts.append(self.char_cnn(batch.char_ids))
+            parts.append(self.char_cnn(batch.types))
         mixed: tuple[Tensor, ...] = () if self.elmo is None else self.elmo(batch)
         if self._at_input:
             parts.append(mixed[0])

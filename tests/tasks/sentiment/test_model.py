@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.batches import TokenBatch
+from elmokit.tasks.batches import TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings, TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
 from elmokit.tasks.runner import evaluate_task, train_task
@@ -42,10 +42,11 @@ def random_batch(lengths: list[int], seed: int = 0) -> TokenBatch:
     """Texts of these lengths; what stands at padding is as wild as the rest."""
     generator = torch.Generator().manual_seed(seed)
     shape = (len(lengths), max(lengths))
+    places = torch.arange(shape[0] * shape[1]).view(shape)  # all tokens are different
     return TokenBatch(
         torch.arange(shape[1]) < torch.tensor(lengths)[:, None],
         torch.randint(7, shape, generator=generator),
-        torch.randint(1, 250, (*shape, 4), generator=generator),
+        TokenTypes(torch.randint(1, 250, (places.numel(), 4), generator=generator), places),
         2 * torch.randn(3, *shape, 4, generator=generator),
         None,
     )
@@ -55,8 +56,8 @@ def take(batch: TokenBatch, row: int) -> TokenBatch:
     """One text without its padding."""
     size, own = int(batch.mask[row].sum()), slice(row, row + 1)
     assert batch.layers is not None
-    parts = (batch.mask[own, :size], batch.word_rows[own, :size], batch.char_ids[own, :size])
-    return TokenBatch(*parts, batch.layers[:, own, :size], None)
+    types = TokenTypes(batch.types.char_ids, batch.types.rows[own, :size])
+    return TokenBatch(batch.mask[own, :size], batch.word_rows[own, :size], types, batch.layers[:, own, :size], None)
 
 
 def in_double(batch: TokenBatch) -> TokenBatch:

@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.batches import TokenBatch
+from elmokit.tasks.batches import TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings, TaskConfig
 from elmokit.tasks.inputs import ElmoInputs, TokenInputs
 from elmokit.tasks.runner import evaluate_task, train_task
@@ -29,6 +30,8 @@ TASKS = {"srl": SRL}
 TAGS = ("O", "B-ARG0", "I-ARG0", "B-ARG1", "I-ARG1", "B-V", "I-V")
 NAMES = ("Anna", "Bjørn", "Clara", "Dario", "Emil")
 MODEL = {"hidden_dim": 16, "num_layers": 2, "indicator_dim": 4, "dropout": 0.0, "tagger_dim": 8}
+NO_TYPES = TokenTypes(torch.empty(0, 0), torch.empty(0, 0))
+"""The model has no character features."""
 
 
 # --- A corpus of a moment --------------------------------------------------------------------------------------------
@@ -185,7 +188,7 @@ def random_batch(lengths: list[int], predicates: list[int], seed: int = 0) -> tu
     batch = TokenBatch(
         mask,
         torch.randint(5, shape, generator=generator),
-        torch.ones(*shape, 3, dtype=torch.long),
+        NO_TYPES,
         torch.randn(3, *shape, 4, generator=generator),
         None,
     )
@@ -201,7 +204,7 @@ def take(batch: TokenBatch, gold: Gold, row: int) -> tuple[TokenBatch, Gold]:
     alone = TokenBatch(
         batch.mask[own, :size],
         batch.word_rows[own, :size],
-        batch.char_ids[own, :size],
+        NO_TYPES,
         batch.layers[:, own, :size],
         None,
     )
@@ -237,7 +240,7 @@ def test_the_size_of_the_papers_model() -> None:
 def test_the_loss_is_summed_over_tokens_and_divided_by_examples() -> None:
     model = build_model("both").double()
     batch, gold = random_batch([3, 5, 1, 4], [0, 2, -1, 3])
-    batch = TokenBatch(batch.mask, batch.word_rows, batch.char_ids, batch.layers.double(), None)  # type: ignore[union-attr]
+    batch = replace(batch, layers=batch.layers.double())  # type: ignore[union-attr]
     expected = torch.zeros((), dtype=torch.float64)
     for row, predicate in enumerate(gold.predicates.tolist()):
         alone, own = take(batch, gold, row)
@@ -355,7 +358,7 @@ def test_labels_and_gold(tmp_path: Path) -> None:
     assert labels["tags"][:3] == ["O", "B-ARG0", "I-ARG0"]
     assert {tag[2:] for tag in labels["tags"][1:]} == {"ARG0", "ARG1", "C-ARG1", "R-ARG0", "V"}
     mask = torch.ones(3, 10, dtype=torch.bool)
-    batch = TokenBatch(mask, mask.long(), mask.long()[:, :, None], None, None)
+    batch = TokenBatch(mask, mask.long(), NO_TYPES, None, None)
     gold = SRL.collate(examples, {"tags": ["O", "B-ARG1", "I-ARG1", "B-V"]}, [batch])
     assert gold.predicates.tolist() == [3, 7, -1]
     assert gold.tags.tolist() == [[1, 2, 0, 3, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 3, 0, 0, 0], [0] * 10]
