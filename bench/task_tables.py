@@ -14,9 +14,9 @@ DATA = {
 }
 
 
-def in_order(study: str) -> list[dict]:
-    """The results of a study in the order of the paper's table, without attempts beside the main ones."""
-    found = [result for result in read_all(f"task-{study}-") if not result.get("name")]
+def in_order(study: str, name: str = "") -> list[dict]:
+    """The results of a study in the order of the paper's table: the main ones, or those of a name beside them."""
+    found = [result for result in read_all(f"task-{study}-") if result.get("name", "") == name]
     return sorted(found, key=lambda result: list(DATA).index(result["data"]))
 
 
@@ -24,9 +24,12 @@ def mean(figures: dict) -> str:
     return f"{figures['mean']:.2f} ± {figures['deviation']:.2f}"
 
 
+def chance(side: dict) -> str:
+    return f"{side['p']:.4f}" if side["p"] >= 0.0001 else "< 0.0001"
+
+
 def gain(side: dict) -> str:
-    p = f"{side['p']:.4f}" if side["p"] >= 0.0001 else "< 0.0001"
-    return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {p}"
+    return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {chance(side)}"
 
 
 def with_and_without() -> list[str]:
@@ -45,6 +48,31 @@ def with_and_without() -> list[str]:
     return lines + source(*results)
 
 
+def random_weights() -> list[str]:
+    return side_rows(in_order("compare", "random"))
+
+
+def tuned_bilms() -> list[str]:
+    """Beside the scores, the perplexity of the task's dev text before and after tuning on its training text."""
+    lines = [
+        "| data | seeds | baseline | + ELMo | of the error | tuned | of the error | p | perplexity | tuned |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    results, tunings = in_order("compare", "tuned"), []
+    for result in results:
+        models = result["setting"]["bilms"].values()
+        (tuning,) = (found for found in read_all("finetune-") if found["model"] in models)
+        (elmo, tuned), base = result["others"], result["baseline"]
+        lines.append(
+            f"| {DATA[result['data']]} | {len(result['seeds'])} | {mean(base['test'])} | {mean(elmo['test'])} | "
+            f"{elmo['relative_error_reduction']:.1f}% | {mean(tuned['test'])} | "
+            f"{tuned['relative_error_reduction']:.1f}% | {chance(tuned)} | {tuning['before']['reset']['average']:.1f} | "
+            f"{tuning['after']['reset']['average']:.1f} |"
+        )
+        tunings.append(tuning)
+    return lines + source(*results, *tunings)
+
+
 def grid() -> list[str]:
     lines = ["| data | | settings | dev | after steps |", "|---|---|---|---|---|"]
     results = in_order("grid")
@@ -58,9 +86,8 @@ def grid() -> list[str]:
     return [*lines, "", "Seed 1.", *source(*results)]
 
 
-def study_rows(study: str) -> list[str]:
+def side_rows(results: list[dict]) -> list[str]:
     lines = ["| data | variant | dev | test | increase | of the error | p |", "|---|---|---|---|---|---|---|"]
-    results = in_order(study)
     for result in results:
         base = result["baseline"]
         lines.append(f"| {DATA[result['data']]} | baseline | {mean(base['dev'])} | {mean(base['test'])} | | | |")
@@ -70,11 +97,11 @@ def study_rows(study: str) -> list[str]:
 
 
 def mixing() -> list[str]:
-    return study_rows("mixing")
+    return side_rows(in_order("mixing"))
 
 
 def placement() -> list[str]:
-    return study_rows("placement")
+    return side_rows(in_order("placement"))
 
 
 def sample_efficiency() -> list[str]:

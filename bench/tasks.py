@@ -23,7 +23,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import elmokit
 from elmokit.formats import fingerprint
@@ -125,7 +125,8 @@ def run_study(options: argparse.Namespace) -> dict[str, object]:
         command += ["--processes", str(options.processes)]
     if subprocess.run(command).returncode:
         sys.exit(f"{options.study} of {options.setting} did not end well: see above, and repeat the command to go on")
-    found: dict[str, object] = json.loads((output / report).read_text(encoding="utf-8"))
+    found: dict[str, Any] = json.loads((output / report).read_text(encoding="utf-8"))
+    found["setting"]["bilms"] = {short(name): digest for name, digest in found["setting"]["bilms"].items()}
     return found | {"data": options.setting, "study": options.study, "name": options.name}
 
 

@@ -1,7 +1,7 @@
 """Examples → batches: token sequences with all that can be looked up for them, and epochs that can be resumed.
 
-Notation: B examples, T tokens of the longest, K different tokens, C characters of the longest of them, L layers, D width
-of a layer; S sentences that a live biLM reads, U tokens of the longest of them.
+Notation: B examples, T tokens of the longest, K different tokens, C characters of the longest of them, L layers, D
+width of a layer; S sentences that a live biLM reads, U tokens of the longest of them.
 """
 
 from collections.abc import Callable, Iterator, Sequence

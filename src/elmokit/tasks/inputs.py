@@ -36,7 +36,7 @@ class CharCnn(nn.Module):
         """(B, T, num_filters); equal tokens are computed once."""
         characters = self.table(types.char_ids).transpose(1, 2)  # (K, char_dim, C)
         found: Tensor = self.convolution(characters)  # (K, num_filters, C + width − 1)
-        ends = (types.char_ids != 0).sum(1) + self.convolution.kernel_size[0] - 1  # (K,): where filters see the token no more
+        ends = (types.char_ids != 0).sum(1) + self.convolution.kernel_size[0] - 1  # (K,): filters see no more of it
         beyond = torch.arange(found.shape[2], device=found.device) >= ends[:, None]  # (K, C + width − 1)
         features = found.masked_fill(beyond[:, None], -torch.inf).amax(2).relu()  # (K, num_filters)
         return features[types.rows]
