@@ -66,8 +66,8 @@ def tuned_bilms() -> list[str]:
         lines.append(
             f"| {DATA[result['data']]} | {len(result['seeds'])} | {mean(base['test'])} | {mean(elmo['test'])} | "
             f"{elmo['relative_error_reduction']:.1f}% | {mean(tuned['test'])} | "
-            f"{tuned['relative_error_reduction']:.1f}% | {chance(tuned)} | {tuning['before']['reset']['average']:.1f} | "
-            f"{tuning['after']['reset']['average']:.1f} |"
+            f"{tuned['relative_error_reduction']:.1f}% | {chance(tuned)} | "
+            f"{tuning['before']['reset']['average']:.1f} | {tuning['after']['reset']['average']:.1f} |"
         )
         tunings.append(tuning)
     return lines + source(*results, *tunings)
