@@ -6,7 +6,7 @@ import math
 import pytest
 import torch
 
-from elmokit.tasks.coref.pairs import PairScorer, join_scores, link_loss, make_clusters
+from elmokit.tasks.coref.pairs import PairScorer, _AddPairs, join_scores, link_loss, make_clusters
 from tests.tasks.coref.tiny import value
 
 
@@ -31,6 +31,21 @@ def test_pair_scores_are_those_of_whole_vectors(num_genres: int, speakers: bool)
             features.append(scorer.genres.weight[genre])
         whole = torch.cat([spans[i], spans[j], spans[i] * spans[j], *features])
         torch.testing.assert_close(scores[i, column], scorer.ffn(whole))
+
+
+@pytest.mark.parametrize("num_antecedents", [0, 1, 4])
+def test_the_gradients_of_pairs_are_those_of_finite_differences(num_antecedents: int) -> None:
+    torch.manual_seed(1)
+    shapes = ((5, 3), (5, 2), (5, 2), (num_antecedents, 2), (3, 2))
+    given = [torch.randn(shape, dtype=torch.float64, requires_grad=True) for shape in shapes]
+    assert torch.autograd.gradcheck(_AddPairs.apply, given)
+
+
+@pytest.mark.parametrize("num_spans", [0, 1])
+def test_a_span_alone_has_no_pair(num_spans: int) -> None:
+    scorer = PairScorer(4, hidden_dim=5, feature_dim=3, num_genres=0, speakers=True, dropout=0.0)
+    scores = scorer(torch.randn(num_spans, 4), 0, speakers=torch.zeros(num_spans), genre=0)
+    assert scores.shape == (num_spans, 0)
 
 
 def test_distances_fall_into_buckets() -> None:

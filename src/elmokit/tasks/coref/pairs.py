@@ -4,11 +4,12 @@ The first layer over [gᵢ; gⱼ; gᵢ∘gⱼ; features] is cut into its four pa
 those of features once a value, and only the product once a pair. The score is the same number as without the cut.
 Pairs are taken distance by distance: both sides are then slices of one matrix, small enough for the cache.
 
-Notation: M kept spans, A antecedents of each, G width of a span's vector, F of a hidden layer.
+Notation: M kept spans, A antecedents of each, P pairs, G width of a span's vector, F of a hidden layer.
 """
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -60,14 +61,58 @@ class PairScorer(nn.Module):
         left, right, product = spans @ own.T, spans @ other.T, product.T  # (M, F), (M, F), (G, F)
         if self.genres is not None:
             left = left + self.dropout(self.genres.weight[genre]) @ features.pop(0).T
+        distances = range(1, num_antecedents + 1)
+        away = near[[bisect(BUCKETS, distance) - 1 for distance in distances]]  # (A, F)
+        hidden: Tensor = _AddPairs.apply(spans, left, right, away, product)  # (P, F)
         scores = []
-        for distance in range(1, num_antecedents + 1):  # M − distance pairs at a time: a few million numbers at most
-            x = torch.addmm(left[distance:], spans[distance:] * spans[:-distance], product)  # (M − distance, F)
-            x = x + right[:-distance] + near[bisect(BUCKETS, distance) - 1]
+        for distance, x in zip(distances, hidden.split([len(spans) - each for each in distances]), strict=True):
             if voices is not None:
-                x = x + embedding(_compare(speakers[distance:], speakers[:-distance]), voices)
+                x = x + embedding(_compare(speakers[distance:], speakers[:-distance]), voices)  # (M − distance, F)
             scores.append(pad(self.ffn.finish(x), (distance, 0), value=-torch.inf))  # (M,)
         return torch.stack(scores, 1) if scores else spans.new_empty(len(spans), 0)
+
+
+class _AddPairs(torch.autograd.Function):
+    """What a hidden layer gets from pairs: their products with its weights, either side, and how far it is.
+
+    The way back is written out: of slices autograd makes whole matrices of zeros, one for each distance.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, spans: Tensor, left: Tensor, right: Tensor, away: Tensor, weight: Tensor) -> Tensor:
+        """(P, F), the pairs of neighbours first, from (M, G), (M, F), (M, F), (A, F), (G, F)."""
+        sums = spans.new_empty(sum(len(spans) - number for number in range(1, len(away) + 1)), left.shape[1])  # (P, F)
+        for number, part in enumerate(_by_distance(sums, len(spans)), 1):
+            torch.addmm(left[number:] + away[number - 1], spans[number:] * spans[:-number], weight, out=part)
+            part += right[:-number]
+        ctx.save_for_backward(spans, left, right, away, weight)
+        return sums
+
+    @staticmethod
+    def backward(ctx: Any, dsums: Tensor) -> tuple[Tensor, ...]:
+        """Gradients of what was given."""
+        spans, _, _, _, weight = ctx.saved_tensors
+        gradients = [torch.zeros_like(given) for given in ctx.saved_tensors]
+        dspans, dleft, dright, daway, dweight = gradients
+        for number, d in enumerate(_by_distance(dsums, len(spans)), 1):
+            later, earlier = spans[number:], spans[:-number]  # (M − number, G) each
+            dleft[number:] += d
+            dright[:-number] += d
+            daway[number - 1] = d.sum(0)
+            dweight.addmm_((later * earlier).T, d)
+            dproduct = d @ weight.T  # (M − number, G)
+            dspans[number:].addcmul_(dproduct, earlier)
+            dspans[:-number].addcmul_(dproduct, later)
+        return tuple(gradients)
+
+
+def _by_distance(pairs: Tensor, num_spans: int) -> Iterator[Tensor]:
+    """Slices of (P, F), one for each distance from 1 on."""
+    begin = number = 0
+    while begin < len(pairs):
+        number += 1
+        yield pairs[begin : begin + num_spans - number]
+        begin += num_spans - number
 
 
 def _compare(first: Tensor, second: Tensor) -> Tensor:
