@@ -74,14 +74,15 @@ def tuned_bilms() -> list[str]:
 
 
 def grid() -> list[str]:
-    lines = ["| data | | settings | dev | after steps |", "|---|---|---|---|---|"]
+    lines = ["| data | share | | settings | dev | after steps |", "|---|---|---|---|---|---|"]
     results = in_order("grid")
     for result in results:
         for side, text in (("baseline", "baseline"), ("elmo", "+ ELMo")):
             for row in result["rows"][side]:
                 changes = ", ".join(f"`{name} = {v}`" for name, v in row["changes"].items() if v != "none")
                 lines.append(
-                    f"| {DATA[result['data']]} | {text} | {changes} | {row['dev']:.2f} | {row['best_step']:,} |"
+                    f"| {DATA[result['data']]} | {result.get('fraction', 1):.0%} | {text} | {changes} | "
+                    f"{row['dev']:.2f} | {row['best_step']:,} |"
                 )
     return [*lines, "", "Seed 1.", *source(*results)]
 

@@ -70,7 +70,11 @@ SETTINGS = {
 
 GRIDS = {
     "conll2003": ({"model.dropout": ["0.5", "0.3"]}, {"elmo.dropout": ["0.5", "0"]}),
+    "sst-5": ({"model.input_dropout": ["0.5", "0.2"]}, {"elmo.dropout": ["0.5", "0"]}),
     "sick": ({"model.dropout": ["0.2", "0.5"]}, {"elmo.dropout": ["0", "0.5"]}),
+    "squad": ({"model.dropout": ["0.2", "0.4"]}, {"elmo.dropout": ["0.5", "0"]}),
+    "ewt": ({"model.input_dropout": ["0.2", "0.4"]}, {"elmo.dropout": ["0.3", "0"]}),
+    "litbank": ({"model.lexical_dropout": ["0.5", "0.3"]}, {"elmo.dropout": ["0.5", "0.2"]}),
 }
 """What is tried for both sides, and what else for the side with ELMo."""
 
@@ -133,7 +137,8 @@ def run_study(options: argparse.Namespace) -> dict[str, object]:
 def run_grid(options: argparse.Namespace) -> dict[str, object]:
     """The best score on dev of one seed at every point of a grid, with and without ELMo; points that are done stay."""
     setting, files = SETTINGS[options.setting], find_files(options.setting, options)
-    folder = options.runs / f"grid-{options.setting}"
+    fraction = options.fraction or 1.0
+    folder = options.runs / "-".join(["grid", options.setting, *([str(fraction)] if fraction < 1 else [])])
     axes, own = GRIDS[options.setting]
 
     def points(axes: dict[str, list[str]]) -> list[dict[str, str]]:
@@ -147,8 +152,9 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
         if not (output / "result.json").exists():
             command = [sys.executable, "-m", "elmokit", "task", "train", setting.task, "--model", options.model]
             command += name_files({split: files[split] for split in ("train", "dev")}, options)
-            command += [word for name, value in point.items() for word in ("--set", f"{name}={value}")]
-            command += ["--set", "seed=1", "--threads", "1", "--output", str(output), "--resume"]
+            changes = {**point, "train_fraction": str(fraction), "seed": "1"}
+            command += [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+            command += ["--threads", "1", "--output", str(output), "--resume"]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         found = json.loads((output / "result.json").read_text(encoding="utf-8"))
         score = found["dev"][TASKS[setting.task].metric]
@@ -157,7 +163,8 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
 
     with ThreadPoolExecutor(options.processes or 1) as pool:
         rows = {side: list(pool.map(train, own_points)) for side, own_points in sides.items()}
-    return {"data": options.setting, "study": "grid", "task": setting.task, "seed": 1, "rows": rows} | describe(options)
+    about = {"data": options.setting, "study": "grid", "task": setting.task, "seed": 1, "fraction": fraction}
+    return about | {"rows": rows} | describe(options)
 
 
 def read_layer_weights(options: argparse.Namespace) -> dict[str, object]:
@@ -172,7 +179,8 @@ def read_layer_weights(options: argparse.Namespace) -> dict[str, object]:
 def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
     """Seconds of an epoch's steps with and without ELMo in turn; the layers are in the store by then."""
     setting, files = SETTINGS[options.setting], find_files(options.setting, options)
-    own, changes = TASKS[setting.task], {"num_epochs": "1", "train_fraction": str(options.fraction)}
+    fraction = options.fraction or 0.2
+    own, changes = TASKS[setting.task], {"num_epochs": "1", "train_fraction": str(fraction)}
     splits = {split: [str(path)] for split, path in files.items()}
     vectors = [str(path) for path in options.vectors]
     seconds: dict[str, list[float]] = {"baseline": [], "elmo": []}
@@ -202,7 +210,7 @@ def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
     medians = {side: statistics.median(values) for side, values in seconds.items()}
     ratio = round(medians["elmo"] / medians["baseline"], 2)
     print(f"an epoch with ELMo takes {ratio} times one without")
-    return {"data": options.setting, "task": setting.task, "rounds": options.rounds, "fraction": options.fraction,
+    return {"data": options.setting, "task": setting.task, "rounds": options.rounds, "fraction": fraction,
             "threads": 1, "seed": 0, "seconds": seconds, "ratio": ratio, **describe(options)}  # fmt: skip
 
 
@@ -224,7 +232,7 @@ def main() -> None:
     parser.add_argument("--seeds", help="others than those of the table")
     parser.add_argument("--name", default="", help="of an attempt")
     parser.add_argument("--processes", type=int)
-    parser.add_argument("--fraction", type=float, default=0.2, help="of the training data, for epochs")
+    parser.add_argument("--fraction", type=float, help="of the training data: 0.2 for epochs, all for grids")
     parser.add_argument("--rounds", type=int, default=3, help="for epochs")
     parser.add_argument("--data", type=Path, default=DATA)
     options = parser.parse_args(words[:cut])
@@ -233,7 +241,8 @@ def main() -> None:
     others = {"epochs": measure_epochs, "grid": run_grid, "layer-weights": read_layer_weights}
     found = others.get(options.study, run_study)(options)
     shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
-    shown += [f"--fraction {options.fraction} --rounds {options.rounds}"] if options.study == "epochs" else []
+    shown += [f"--fraction {options.fraction}"] if options.fraction else []
+    shown += [f"--rounds {options.rounds}"] if options.study == "epochs" else []
     shown += [f"--name {options.name}"] if options.name else []
     shown += [f"--seeds '{options.seeds}'"] if options.seeds else []
     shown += ["--", *map(short, options.further)] if options.further else []
