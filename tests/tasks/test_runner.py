@@ -87,6 +87,16 @@ def test_a_biLM_that_learns_along_changes_and_a_frozen_one_does_not(data: dict[s
     assert result["num_parameters"] - frozen["num_parameters"] == before.num_parameters
 
 
+def test_a_biLM_learns_along_as_slowly_as_it_is_told(data: dict[str, Any], tmp_path: Path) -> None:
+    before = load(data["bilm"]).state_dict()
+    moved = []
+    for tuned in (1.0, 0.01):
+        train(data, tmp_path / str(tuned), {"num_epochs": 1, "elmo": {"tuned": tuned}})
+        after = load(tmp_path / f"{tuned}/model/bilm").state_dict()
+        moved.append(sum(float((after[name] - value).abs().sum()) for name, value in before.items()))
+    assert 0 < moved[1] < moved[0] / 20
+
+
 def test_a_softmax_does_not_learn_along(data: dict[str, Any], tmp_path: Path) -> None:
     save(build_tiny("softmax"), tmp_path / "with")
     elmo = {"tuned": True}

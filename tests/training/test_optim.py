@@ -380,6 +380,21 @@ def test_adadelta_and_halvings_go_on_as_they_would_have() -> None:
     assert torch.equal(copied, weight)
 
 
+@pytest.mark.parametrize("kind", ["adagrad", "adamw", "adadelta"])
+def test_a_share_of_the_rate_moves_a_parameter_by_that_share(kind: str) -> None:
+    names, start = ("task.w", "bilm.w", "bilm.bias"), torch.ones(2, 2, dtype=torch.float64)
+    own = {name: nn.Parameter(start.clone() if name != "bilm.bias" else start[0].clone()) for name in names}
+    config = settings(kind=kind, weight_decay=0.1, schedule="constant")
+    optimizer = Optimizer(own.items(), [], config, 10, {"bilm.": 0.25})
+    for step in range(3):
+        for parameter in own.values():
+            parameter.grad = torch.ones_like(parameter)
+        optimizer.update(step)
+    whole, bilm, bias = (1 - parameter.detach() for parameter in own.values())
+    assert (whole > 0).all() and (bias > 0).all()
+    torch.testing.assert_close(bilm, whole / 4, rtol=0.05, atol=0)  # decay follows the weight, which has moved less
+
+
 def test_a_state_from_before_halvings_has_none() -> None:
     optimizer = Optimizer([("a", matrix())], [], settings(halve_after=1), 10)
     state = optimizer.state_dict()

@@ -23,8 +23,9 @@ class ElmoSettings(Config):
     regularization: Weight = 0.0
     """λ of λ‖w‖² on the weights of the mix: 1 keeps it near the average, 0.001 lets it choose."""
     layer_norm: bool = False
-    tuned: bool = False
-    """Whether the biLM learns with the task; a frozen one is run once over the data."""
+    tuned: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """The share of the task's learning rate with which the biLM learns too; 0: it is frozen, and run once over the
+    data."""
 
     @property
     def num_mixes(self) -> int:

@@ -12,7 +12,9 @@ from torch.nn.functional import embedding
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.elmo import ElmoMixes
-from elmokit.tasks.batches import TokenBatch, TokenTypes
+from elmokit.model.engines.native import find_native_cell
+from elmokit.model.engines.train import TrainEngine
+from elmokit.tasks.batches import LiveSentences, TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings
 
 
@@ -57,6 +59,7 @@ class ElmoInputs(nn.Module):
         if isinstance(settings.layers, int) and settings.layers >= num_layers:
             raise ConfigError(f"elmo.layers is {settings.layers}, but the biLM has layers 0 to {num_layers - 1}.")
         self.settings, self.width, self.bilm = settings, width, bilm
+        self._engine = TrainEngine(find_native_cell())
         num_mixed = num_layers if settings.layers == "all" else 1
         self.mixes = ElmoMixes(num_mixed, settings.num_mixes, dropout=settings.dropout, layer_norm=settings.layer_norm)
         if not settings.gamma:
@@ -65,7 +68,7 @@ class ElmoInputs(nn.Module):
 
     def forward(self, batch: TokenBatch) -> tuple[Tensor, ...]:
         """One representation (B, T, D) for each place."""
-        layers = batch.layers if self.bilm is None else self._run(self.bilm, batch)  # (L, B, T, D)
+        layers = batch.layers if self.bilm is None else self._run(self.bilm, batch.live)  # (L, B, T, D)
         assert layers is not None
         choice = self.settings.layers
         if choice == "average":
@@ -75,11 +78,10 @@ class ElmoInputs(nn.Module):
         representations: tuple[Tensor, ...] = self.mixes(layers, batch.mask)
         return representations
 
-    @staticmethod
-    def _run(bilm: BiLM, batch: TokenBatch) -> Tensor:
-        assert batch.live is not None
-        layers: Tensor = bilm(batch.live.char_ids)[0]  # (L, S, U, D)
-        return layers.flatten(1, 2)[:, batch.live.places]  # (L, B, T, D)
+    def _run(self, bilm: BiLM, live: LiveSentences | None) -> Tensor:
+        assert live is not None
+        layers: Tensor = bilm(live.char_ids, engine=self._engine)[0]  # (L, S, U, D)
+        return layers.flatten(1, 2)[:, live.places]  # (L, B, T, D)
 
     def regularization(self) -> Tensor:
         """What the mixes add to the loss of a task."""

@@ -37,6 +37,8 @@ from elmokit.training.run_folder import refuse_second_run, remove_leftovers, ver
 
 _WORD_TABLE = "inputs.word_table"
 """The parameter of which a batch touches few rows."""
+_BILM = "inputs.elmo.bilm."
+"""How the names of a biLM's parameters begin."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +158,7 @@ def _build_loop(
         model=trained.model.train(),
         batches=batches,
         step=step,
-        optimizer=Optimizer(dense, sparse, config.optimizer, num_steps),
+        optimizer=Optimizer(dense, sparse, config.optimizer, num_steps, {_BILM: config.elmo.tuned}),
         config=config.loop,
         num_steps=num_steps,
         evaluate=evaluate,
@@ -220,7 +222,7 @@ def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequenc
     table, first = build_table(counts, vectors, width=words.width, min_count=words.min_count, seed=config.seed)
     bilm = None if files.bilm is None or config.elmo.place == "none" else load(files.bilm)
     if bilm is not None:
-        bilm.requires_grad_(config.elmo.tuned)
+        bilm.requires_grad_(bool(config.elmo.tuned))
         if bilm.softmax is not None:
             bilm.softmax.requires_grad_(False)
     use = None if bilm is None or files.bilm is None else BilmUse(files.bilm, fingerprint(bilm))

@@ -76,7 +76,7 @@ class TrainedTask:
     ) -> None:
         self.task, self.config, self.labels, self.table, self.use = task, config, labels, table, use
         settings = self.settings = task.read_settings(config.model)
-        tuned = config.elmo.tuned and bilm is not None
+        tuned = bool(config.elmo.tuned) and bilm is not None
         self.store = None if bilm is None or tuned else LayerStore(Embedder(bilm, threads=threads), layers_folder)
         self.lookup = TokenLookup(table, store=self.store, indexer=bilm.indexer if tuned and bilm else None)
         elmo = None
@@ -184,7 +184,7 @@ def load_trained(
         raise FormatError(
             f"{path}/words.txt has {len(table) - 1:,} words, but there are {len(vectors) - 1:,} vectors: copy it whole."
         )
-    own = None if use is None else _load_bilm(path, use, bilm, tuned=config.elmo.tuned)
+    own = None if use is None else _load_bilm(path, use, bilm, tuned=bool(config.elmo.tuned))
     trained = TrainedTask(
         task,
         config,

@@ -1,7 +1,7 @@
 """Optimisers, their schedules, and the clips of the gradient."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -23,6 +23,7 @@ class Optimizer:
         sparse: parameters with sparse ones.
         config: kind, rate, clip and schedule.
         num_steps: length of the run, which the schedule is stretched over.
+        shares: of the learning rate for parameters with ordinary gradients, by how their names begin; else all of it.
     """
 
     def __init__(
@@ -31,12 +32,13 @@ class Optimizer:
         sparse: Iterable[tuple[str, nn.Parameter]],
         config: OptimizerConfig,
         num_steps: int,
+        shares: Mapping[str, float] | None = None,
     ) -> None:
         self.config = config
         self.num_steps = num_steps
         dense, sparse = list(dense), list(sparse)
         self.parameters = [parameter for _, parameter in (*dense, *sparse)]
-        self._optimizers = _build(dense, [parameter for _, parameter in sparse], config)
+        self._optimizers = _build(dense, [parameter for _, parameter in sparse], config, shares or {})
         self._halvings = 0
 
     def update(self, step: int, scale: float = 1.0) -> float:
@@ -64,7 +66,7 @@ class Optimizer:
         with torch.sparse.check_sparse_tensor_invariants(False):  # the default, but torch warns unless it is chosen
             for optimizer in self._optimizers:
                 for group in optimizer.param_groups:
-                    group["lr"] = rate
+                    group["lr"] = rate * group.get("share", 1.0)
                 optimizer.step()
         self.clear()
         return norm
@@ -94,7 +96,10 @@ class Optimizer:
 
 
 def _build(
-    dense: list[tuple[str, nn.Parameter]], sparse: list[nn.Parameter], config: OptimizerConfig
+    dense: list[tuple[str, nn.Parameter]],
+    sparse: list[nn.Parameter],
+    config: OptimizerConfig,
+    shares: Mapping[str, float],
 ) -> list[TorchOptimizer]:
     rate = config.learning_rate
     found: list[TorchOptimizer] = []
@@ -104,7 +109,7 @@ def _build(
             "initial_accumulator_value": config.initial_accumulator,
             "eps": 0 if config.initial_accumulator else config.eps,
         }
-        found += [torch.optim.Adagrad([parameter for _, parameter in dense], **settings)] if dense else []
+        found += [torch.optim.Adagrad(_group(dense, shares), **settings)] if dense else []
         found += [torch.optim.Adagrad(sparse, **settings)] if sparse else []
         return found
     if config.kind == "adadelta":
@@ -113,19 +118,24 @@ def _build(
                 "optimizer.kind 'adadelta' cannot update single rows of a table: choose adamw, or leave the table as "
                 "it is (words.tuned = false)."
             )
-        parameters = [parameter for _, parameter in dense]
-        return [torch.optim.Adadelta(parameters, lr=rate, rho=config.betas[1], eps=config.eps)]
+        return [torch.optim.Adadelta(_group(dense, shares), lr=rate, rho=config.betas[1], eps=config.eps)]
     groups = [
-        {
-            "params": [parameter for name, parameter in dense if _is_decayed(name, parameter) == decayed],
-            "weight_decay": config.weight_decay if decayed else 0.0,
-        }
+        {**group, "weight_decay": config.weight_decay if decayed else 0.0}
         for decayed in (True, False)
+        for group in _group([pair for pair in dense if _is_decayed(*pair) == decayed], shares)
     ]
-    groups = [group for group in groups if group["params"]]
     found += [torch.optim.AdamW(groups, lr=rate, betas=config.betas, eps=config.eps, fused=True)] if groups else []
     found += [RowAdam(sparse, lr=rate, betas=config.betas, eps=config.eps)] if sparse else []
     return found
+
+
+def _group(named: list[tuple[str, nn.Parameter]], shares: Mapping[str, float]) -> list[dict[str, Any]]:
+    """Parameters with the same share of the learning rate together."""
+    groups: dict[float, list[nn.Parameter]] = {}
+    for name, parameter in named:
+        share = next((share for begin, share in shares.items() if name.startswith(begin)), 1.0)
+        groups.setdefault(share, []).append(parameter)
+    return [{"params": parameters, "share": share} for share, parameters in groups.items()]
 
 
 def _is_decayed(name: str, parameter: nn.Parameter) -> bool:
