@@ -16,6 +16,7 @@ baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data
 import argparse
 import json
 import random
+import shutil
 import statistics
 import subprocess
 import sys
@@ -129,6 +130,10 @@ def run_study(options: argparse.Namespace) -> dict[str, object]:
         command += ["--processes", str(options.processes)]
     if subprocess.run(command).returncode:
         sys.exit(f"{options.study} of {options.setting} did not end well: see above, and repeat the command to go on")
+    pictures = ROOT / "docs/pictures"
+    pictures.mkdir(exist_ok=True)
+    for picture in (output / report).parent.glob("*.svg"):
+        shutil.copyfile(picture, pictures / f"{picture.stem}-{options.setting}.svg")
     found: dict[str, Any] = json.loads((output / report).read_text(encoding="utf-8"))
     found["setting"]["bilms"] = {short(name): digest for name, digest in found["setting"]["bilms"].items()}
     return found | {"data": options.setting, "study": options.study, "name": options.name}
