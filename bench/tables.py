@@ -217,6 +217,9 @@ PAGES = {
         model_tables.groups,
         model_tables.shifts,
         model_tables.index,
+        task_tables.sample_efficiency,
+        task_tables.mixing,
+        task_tables.placement,
         task_tables.layer_weights,
     ),
 }

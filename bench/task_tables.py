@@ -118,7 +118,7 @@ def sample_efficiency() -> list[str]:
                 f"| {DATA[result['data']]} | {100 * point['share']:.3g}% | {point['num_examples']:,} | "
                 f"{mean(point['baseline']['test'])} | {mean(side['test'])} | {gain(side)} |"
             )
-    words = [statement for result in results for statement in ("", *result["statements"].values())]
+    words = ["", *(f"- {DATA[result['data']]}. {' '.join(result['statements'].values())}" for result in results)]
     return lines + words + source(*results)
 
 

@@ -244,8 +244,8 @@ def say_data(curve: Curve) -> str:
 
 
 def _epochs(numbers: Sequence[float]) -> str:
-    each = f" ({', '.join(f'{number:.4g}' for number in numbers)})" if len(numbers) > 1 else ""
-    mean = f"{fmean(numbers):.4g}"
+    each = f" ({', '.join(f'{number:.3g}' for number in numbers)})" if len(numbers) > 1 else ""
+    mean = f"{fmean(numbers):.3g}"
     return f"{mean} epoch{'' if mean == '1' else 's'}{each}"
 
 
