@@ -209,7 +209,12 @@ PAGES = {
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
     "docs/pretraining.md": (original, settings, model_tables.course, finetuning, language_models),
     "docs/models.md": (model_tables.perplexity, model_tables.probes, model_tables.speed, model_tables.contexts),
-    "docs/tasks.md": (task_tables.with_and_without, task_tables.grid, task_tables.epochs),
+    "docs/tasks.md": (
+        task_tables.with_and_without,
+        task_tables.tuned_bilms,
+        task_tables.grid,
+        task_tables.epochs,
+    ),
     "docs/analysis.md": (
         model_tables.parts_of_speech,
         model_tables.nearest_senses,
