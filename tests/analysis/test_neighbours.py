@@ -10,21 +10,26 @@ from typing import Any
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 
 from elmokit.analysis.neighbours.build import open_index
+from elmokit.analysis.neighbours.chart import Panel, bar_chart
 from elmokit.analysis.neighbours.contexts import (
+    Neighbour,
     NeighbourOptions,
+    Neighbours,
+    _panels,
     find_neighbours,
     locate_word,
     name_mixes,
     neighbours_report,
 )
-from elmokit.analysis.neighbours.index import BLOCK, NeighbourIndex
+from elmokit.analysis.neighbours.index import BLOCK, NeighbourIndex, Occurrence
 from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest
 from elmokit.analysis.neighbours.types import corpus_types, find_type_neighbours, near_forms, types_report
-from elmokit.analysis.report import Concordance, Table, show
+from elmokit.analysis.report import Chart, Concordance, Table, show
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
 from elmokit.model.bilm import BiLM
@@ -297,7 +302,8 @@ def test_near_forms() -> None:
 def test_the_report_says_what_was_found(embedder: Embedder, index: NeighbourIndex) -> None:
     found = find_neighbours(index, embedder, QUERY, 1, NeighbourOptions(layers=(0, 2), k=3))
     report = neighbours_report(found)
-    asked, types, static, top = report.blocks
+    asked, types, static, top, chart = report.blocks
+    assert isinstance(chart, Chart) and chart.name == "neighbours"
     assert isinstance(asked, Concordance) and isinstance(static, Concordance) and isinstance(top, Concordance)
     assert isinstance(types, Table) and len(types.rows) == 3
     assert (asked.lines[0].before, asked.lines[0].word, asked.lines[0].after) == ("The", "play", "was on .")
@@ -323,6 +329,24 @@ def test_the_report_says_what_was_found(embedder: Embedder, index: NeighbourInde
     printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
     assert max(map(len, printed)) <= 72
     assert any(line.endswith(top.lines[0].note) for line in printed)
+
+
+def test_bars_have_the_cosines_and_a_few_words_around() -> None:
+    """Nothing in a label is markup, and many neighbours do not make a picture without end."""
+    tokens = ("$1", "of", "all", "that", "play", "costs", "$2", "is", "w" * 40)
+    found = [Neighbour(Occurrence(tokens, 4, line), 1 / (line + 1)) for line in range(50)]
+    panels = _panels(Neighbours(tokens, 8, NeighbourOptions(), "", "", 50, [], {"layer 2": found}))
+    assert panels[0].labels[0] == "… of all that play costs $2 is …"
+    figure = Figure()
+    chart = bar_chart("", panels)
+    chart.draw(figure)
+    (axes,) = figure.axes
+    assert [patch.get_width() for patch in axes.patches] == [1 / (line + 1) for line in range(20)]
+    assert chart.size[1] < 10
+    bar_chart("", [Panel("nothing", [], [])]).draw(Figure())
+    last = [Neighbour(Occurrence(tokens, 8, 1), 1.0)]
+    (alone,) = _panels(Neighbours(tokens, 8, NeighbourOptions(), "", "", 1, [], {"top": last}))
+    assert alone.labels == [f"… costs $2 is {'w' * 14}…"]
 
 
 def test_faiss_finds_what_exact_search_finds(embedder: Embedder, tmp_path: Path) -> None:

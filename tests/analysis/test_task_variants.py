@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from matplotlib.figure import Figure
 
-from elmokit.analysis.report import Table
+from elmokit.analysis.report import Chart, Table
 from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, Study, report_study, study_variants
 from elmokit.tasks.compare import Comparison, Side
 from elmokit.tasks.registry import TASKS
@@ -94,6 +95,18 @@ def test_a_task_of_the_paper_has_its_rows_beside() -> None:
         ("at the input and the output", 89.5),
         ("at the output", 88.7),
     ]
+
+
+def test_the_picture_has_a_dot_a_seed_and_the_means() -> None:
+    found, runs = fake("nli", PLACEMENT)
+    (chart,) = (block for block in report_study(PLACEMENT, found, runs).blocks if isinstance(block, Chart))
+    figure = Figure()
+    chart.draw(figure)
+    (axes,) = figure.axes
+    seeds, means = [line.get_xdata().tolist() for line in axes.lines[:-1:2]], axes.lines[1:-1:2]
+    assert seeds == [list(side.test) for side in (found.baseline, *found.others)]
+    assert [float(line.get_xdata()[0]) for line in means] == [11.0, 21.0, 31.0, 41.0]
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["baseline", *(s.label for s in found.others)]
 
 
 def test_a_task_that_the_paper_does_not_have() -> None:

@@ -117,7 +117,8 @@ def test_studies(command: str, names: list[str], folder: Path, run: Call, launch
     assert launched == [f"{name}-1" for name in ("baseline", *names)]
     figures = json.loads((folder / "out/report/report.json").read_text())
     assert [side["name"] for side in figures["others"]] == names
-    assert (folder / "out/report/page.html").exists()
+    written = {path.name for path in (folder / "out/report").iterdir()}
+    assert written == {f"{command}.png", f"{command}.svg", "report.json", "page.html"}
     for side in figures["others"]:
         assert side["label"] in done.stdout
     launched.clear()

@@ -10,16 +10,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from elmokit.analysis.neighbours.chart import Panel, bar_chart
 from elmokit.analysis.neighbours.index import NeighbourIndex, Occurrence
 from elmokit.analysis.neighbours.index import Report as Progress
 from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest
-from elmokit.analysis.neighbours.types import TypeNeighbour, near_forms, nearest_types, to_figures, types_table
-from elmokit.analysis.report import Concordance, Line, Report
+from elmokit.analysis.neighbours.types import (
+    TypeNeighbour,
+    near_forms,
+    nearest_types,
+    to_figures,
+    types_panel,
+    types_table,
+)
+from elmokit.analysis.report import Concordance, Line, Report, printable
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 
 Against = Literal["word", "tokens"]
+_AROUND = 3
+"""Tokens on each side in a picture's labels."""
+_TOKEN = 15
+"""Characters of a token there."""
 
 
 @dataclass(frozen=True)
@@ -193,6 +205,7 @@ def neighbours_report(found: Neighbours) -> Report:
             Concordance("Asked about", (_line(Occurrence(found.tokens, found.position, 0)),)),
             types_table(word, found.static),
             *contexts,
+            bar_chart(f"Types and contexts nearest to “{word}”, and their cosines.", _panels(found)),
         ),
         figures={
             "sentence": " ".join(found.tokens),
@@ -210,6 +223,22 @@ def neighbours_report(found: Neighbours) -> Report:
             ],
         },
     )
+
+
+def _panels(found: Neighbours) -> list[Panel]:
+    static = [types_panel(found.static)] if found.static else []
+    return static + [
+        Panel(f"contexts, {name}", [_around(one.occurrence) for one in nearest], [float(one.cosine) for one in nearest])
+        for name, nearest in found.contexts.items()
+    ]
+
+
+def _around(occurrence: Occurrence) -> str:
+    """A token with the few before and behind it, short enough for a label."""
+    tokens, position, _ = occurrence
+    begin, end = max(0, position - _AROUND), position + _AROUND + 1
+    shown = [printable(token if len(token) <= _TOKEN else f"{token[: _TOKEN - 1]}…") for token in tokens[begin:end]]
+    return " ".join([*(["…"] if begin else []), *shown, *(["…"] if end < len(tokens) else [])])
 
 
 def _line(occurrence: Occurrence, note: str = "") -> Line:

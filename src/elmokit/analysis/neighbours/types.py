@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from elmokit.analysis.neighbours.build import empty_corpus
+from elmokit.analysis.neighbours.chart import Panel, bar_chart
 from elmokit.analysis.neighbours.index import BLOCK, Types
 from elmokit.analysis.neighbours.search import Nearest
-from elmokit.analysis.report import Report, Table
+from elmokit.analysis.report import Report, Table, printable
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Vectors
 from elmokit.errors import InputError
@@ -76,6 +77,11 @@ def types_table(word: str, found: Iterable[TypeNeighbour]) -> Table:
     return Table(f"Types nearest to “{word}” without context (layer 0)", ("type", "occurrences", "cosine"), rows, 3)
 
 
+def types_panel(found: Sequence[TypeNeighbour]) -> Panel:
+    """The neighbours of a type as bars."""
+    return Panel("types, layer 0", [printable(one.type) for one in found], [one.cosine for one in found])
+
+
 def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Report:
     """What `--type` shows."""
     number = types.numbers.get(word)
@@ -83,7 +89,11 @@ def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Rep
     told = f"It stands {count:,} times in the corpus" if count else "It does not stand in the corpus"
     return Report(
         title=f"Types like “{word}”",
-        blocks=(f"{told}, which has {len(types.words):,} types.", types_table(word, found)),
+        blocks=(
+            f"{told}, which has {len(types.words):,} types.",
+            types_table(word, found),
+            bar_chart(f"Types nearest to “{word}” by layer 0.", [types_panel(found)]),
+        ),
         figures={"type": word, "count": count, "num_types": len(types.words), "neighbours": to_figures(found)},
     )
 

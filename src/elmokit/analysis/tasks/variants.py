@@ -5,10 +5,17 @@ Both are a task in several variants over seeds, beside the baseline and, where t
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
+from statistics import fmean
+from typing import TYPE_CHECKING
 
-from elmokit.analysis.report import Cell, Report, Table
+from elmokit.analysis.page import COLOURS
+from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.tasks.compare import P_TEXT, PAPER, Comparison, compare, mean_text, setting_text
 from elmokit.tasks.variants import BASELINE, Runs, Variant
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Changes = tuple[tuple[str, str], ...]
 
@@ -17,6 +24,7 @@ Changes = tuple[tuple[str, str], ...]
 class Study:
     """Variants of ELMo in a task, and what the paper says of them."""
 
+    name: str
     title: str
     table: str
     """Of the paper."""
@@ -38,6 +46,7 @@ def _mix(layers: str, weight: str | None = None, *, gamma: bool = True) -> Chang
 
 
 MIXING = Study(
+    "mixing",
     "Layers and their mix",
     "Table 2",
     ("elmo.layers", "elmo.regularization", "elmo.gamma"),
@@ -55,6 +64,7 @@ MIXING = Study(
     },
 )
 PLACEMENT = Study(
+    "placement",
     "Where ELMo goes",
     "Table 3",
     ("elmo.place",),
@@ -99,7 +109,27 @@ def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
         (
             setting_text(runs),
             Table(f"{study.title} (the paper's {study.table})", header, tuple(rows)),
+            Chart(
+                study.name,
+                f"test {found.metric}: a dot a seed, a stroke at their mean; the dotted line is the baseline's mean",
+                partial(_draw, found=found),
+                size=(8, 1.2 + 0.5 * len(rows)),
+            ),
             f"Increase is the test mean over the baseline's. {P_TEXT}{absent}",
         ),
         figures,
     )
+
+
+def _draw(figure: "Figure", *, found: Comparison) -> None:
+    axes = figure.subplots()
+    sides = (found.baseline, *found.others)
+    for place, side in enumerate(sides):
+        colour = COLOURS[min(place, 1)]
+        axes.plot(side.test, [place] * len(side.test), "o", color=colour, alpha=0.5)
+        axes.plot(fmean(side.test), place, "|", color=colour, markersize=20, markeredgewidth=2)
+    axes.axvline(fmean(found.baseline.test), color=COLOURS[0], linestyle=":", linewidth=1)
+    axes.set_yticks(range(len(sides)), [side.label for side in sides])
+    axes.margins(y=0.1)
+    axes.invert_yaxis()
+    axes.set_xlabel(f"test {found.metric}")
