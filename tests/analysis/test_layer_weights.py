@@ -63,6 +63,14 @@ class TestReading:
         [mix] = read_mixes(write_model(tmp_path / "n", [[900.0, 0.0, -900.0]], [1.0])).mixes
         assert mix.shares == (1, 0, 0)
 
+    def test_a_setting_that_is_younger_than_a_model_has_its_default(self, tmp_path: Path) -> None:
+        """`elmo.tuned` was yes or no once, and a setting may be absent: the same settings all the same."""
+        paths = [
+            write_model(tmp_path / str(seed), [[0.0, 1.0]], [1.0], seed=seed, elmo=elmo)
+            for seed, elmo in enumerate(({"tuned": False}, {"tuned": 0.0}, {}))
+        ]
+        assert len(average_mixes([read_mixes(path) for path in paths])) == 1
+
     def test_models_without_weights(self, tmp_path: Path) -> None:
         path = write_model(tmp_path / "none", [], [], elmo={"place": "none"})
         with pytest.raises(ConfigError, match=r"none is a model of ner without ELMo: leave it out"):

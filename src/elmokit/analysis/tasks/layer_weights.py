@@ -19,6 +19,7 @@ from elmokit.analysis.report import Block, Cell, Chart, Report, Table
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.formats.locate import TASK_MODEL
 from elmokit.tasks.compare import deviation
+from elmokit.tasks.config import TaskConfig
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +94,8 @@ def read_mixes(path: Path) -> RunMixes:
         raise InputError(f"{path} {what}: give the folder of a run of `elmokit task train`, or its model/.")
     try:
         content = json.loads((folder / TASK_MODEL).read_text(encoding="utf-8"))
-        config, task = content["config"], str(content["task"])
+        task = str(content["task"])
+        config = TaskConfig.model_validate(content["config"]).model_dump(mode="json")  # younger settings have defaults
         elmo, seed = config["elmo"], int(config["seed"])
         place, layers = elmo["place"], elmo["layers"]
         bilm = content["bilm"]["fingerprint"] if content["bilm"] else ""
