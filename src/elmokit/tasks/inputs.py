@@ -59,7 +59,7 @@ class ElmoInputs(nn.Module):
         if isinstance(settings.layers, int) and settings.layers >= num_layers:
             raise ConfigError(f"elmo.layers is {settings.layers}, but the biLM has layers 0 to {num_layers - 1}.")
         self.settings, self.width, self.bilm = settings, width, bilm
-        self._engine = TrainEngine(find_native_cell())
+        self._engine = None if bilm is None else TrainEngine(find_native_cell())
         num_mixed = num_layers if settings.layers == "all" else 1
         self.mixes = ElmoMixes(num_mixed, settings.num_mixes, dropout=settings.dropout, layer_norm=settings.layer_norm)
         if not settings.gamma:

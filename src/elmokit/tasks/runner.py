@@ -25,7 +25,7 @@ from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.layer_store import Report as Embedding
 from elmokit.tasks.step import TaskStep
 from elmokit.tasks.subsets import draw_share
-from elmokit.tasks.trained import BilmUse, TrainedTask, load_trained
+from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained
 from elmokit.tasks.words import build_table, read_vectors
 from elmokit.text.files import file_sha256
 from elmokit.training.checkpoint import Checkpoints
@@ -37,8 +37,6 @@ from elmokit.training.run_folder import refuse_second_run, remove_leftovers, ver
 
 _WORD_TABLE = "inputs.word_table"
 """The parameter of which a batch touches few rows."""
-_BILM = "inputs.elmo.bilm."
-"""How the names of a biLM's parameters begin."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +156,7 @@ def _build_loop(
         model=trained.model.train(),
         batches=batches,
         step=step,
-        optimizer=Optimizer(dense, sparse, config.optimizer, num_steps, {_BILM: config.elmo.tuned}),
+        optimizer=Optimizer(dense, sparse, config.optimizer, num_steps, {BILM_PREFIX: config.elmo.tuned}),
         config=config.loop,
         num_steps=num_steps,
         evaluate=evaluate,

@@ -33,7 +33,8 @@ from elmokit.tasks.layer_store import LayerStore, Report
 from elmokit.tasks.words import WordTable
 
 _FORMAT, _VERSION = "elmokit-task", 1
-_BILM = "inputs.elmo.bilm."
+BILM_PREFIX = "inputs.elmo.bilm."
+"""How the names of a biLM's parameters begin in a task model."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +138,7 @@ class TrainedTask:
             words = "".join(f"{word}\n" for word in self.table.words)
             (folder / "words.txt").write_bytes(words.encode("utf-8", "surrogatepass"))
             tensors = {
-                name: t.contiguous() for name, t in self.model.state_dict().items() if not name.startswith(_BILM)
+                name: t.contiguous() for name, t in self.model.state_dict().items() if not name.startswith(BILM_PREFIX)
             }
             save_file(tensors, folder / "model.safetensors")
             elmo = self.model.inputs.elmo
@@ -200,7 +201,7 @@ def load_trained(
         missing, unexpected = trained.model.load_state_dict(tensors, strict=False)
     except RuntimeError as error:
         raise FormatError(f"{path}/model.safetensors does not fit its settings ({str(error)[:120]}).") from None
-    wrong = [*unexpected, *(name for name in missing if not name.startswith(_BILM))]
+    wrong = [*unexpected, *(name for name in missing if not name.startswith(BILM_PREFIX))]
     if wrong:
         raise FormatError(f"{path}/model.safetensors lacks or has too much: {', '.join(wrong[:3])}.")
     trained.model.eval()

@@ -8,7 +8,7 @@ Notation: M kept spans, A antecedents of each, P pairs, G width of a span's vect
 """
 
 from bisect import bisect
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -65,7 +65,7 @@ class PairScorer(nn.Module):
         away = near[[bisect(BUCKETS, distance) - 1 for distance in distances]]  # (A, F)
         hidden: Tensor = _AddPairs.apply(spans, left, right, away, product)  # (P, F)
         scores = []
-        for distance, x in zip(distances, hidden.split([len(spans) - each for each in distances]), strict=True):
+        for distance, x in zip(distances, _by_distance(hidden, len(spans), num_antecedents), strict=True):
             if voices is not None:
                 x = x + embedding(_compare(speakers[distance:], speakers[:-distance]), voices)  # (M − distance, F)
             scores.append(pad(self.ffn.finish(x), (distance, 0), value=-torch.inf))  # (M,)
@@ -81,20 +81,22 @@ class _AddPairs(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, spans: Tensor, left: Tensor, right: Tensor, away: Tensor, weight: Tensor) -> Tensor:
         """(P, F), the pairs of neighbours first, from (M, G), (M, F), (M, F), (A, F), (G, F)."""
-        sums = spans.new_empty(sum(len(spans) - number for number in range(1, len(away) + 1)), left.shape[1])  # (P, F)
-        for number, part in enumerate(_by_distance(sums, len(spans)), 1):
+        sums = spans.new_empty(sum(_num_pairs(len(spans), len(away))), left.shape[1])  # (P, F)
+        for number, part in enumerate(_by_distance(sums, len(spans), len(away)), 1):
             torch.addmm(left[number:] + away[number - 1], spans[number:] * spans[:-number], weight, out=part)
             part += right[:-number]
-        ctx.save_for_backward(spans, left, right, away, weight)
+        ctx.save_for_backward(spans, weight)
+        ctx.num_antecedents = len(away)
         return sums
 
     @staticmethod
     def backward(ctx: Any, dsums: Tensor) -> tuple[Tensor, ...]:
         """Gradients of what was given."""
-        spans, _, _, _, weight = ctx.saved_tensors
-        gradients = [torch.zeros_like(given) for given in ctx.saved_tensors]
-        dspans, dleft, dright, daway, dweight = gradients
-        for number, d in enumerate(_by_distance(dsums, len(spans)), 1):
+        spans, weight = ctx.saved_tensors
+        dspans, dweight = torch.zeros_like(spans), torch.zeros_like(weight)
+        dleft, dright = (dsums.new_zeros(len(spans), dsums.shape[1]) for _ in range(2))
+        daway = dsums.new_empty(ctx.num_antecedents, dsums.shape[1])
+        for number, d in enumerate(_by_distance(dsums, len(spans), ctx.num_antecedents), 1):
             later, earlier = spans[number:], spans[:-number]  # (M − number, G) each
             dleft[number:] += d
             dright[:-number] += d
@@ -103,16 +105,18 @@ class _AddPairs(torch.autograd.Function):
             dproduct = d @ weight.T  # (M − number, G)
             dspans[number:].addcmul_(dproduct, earlier)
             dspans[:-number].addcmul_(dproduct, later)
-        return tuple(gradients)
+        return dspans, dleft, dright, daway, dweight
 
 
-def _by_distance(pairs: Tensor, num_spans: int) -> Iterator[Tensor]:
+def _num_pairs(num_spans: int, num_antecedents: int) -> list[int]:
+    """Of each distance from 1 on."""
+    return [num_spans - distance for distance in range(1, num_antecedents + 1)]
+
+
+def _by_distance(pairs: Tensor, num_spans: int, num_antecedents: int) -> tuple[Tensor, ...]:
     """Slices of (P, F), one for each distance from 1 on."""
-    begin = number = 0
-    while begin < len(pairs):
-        number += 1
-        yield pairs[begin : begin + num_spans - number]
-        begin += num_spans - number
+    slices: tuple[Tensor, ...] = pairs.split(_num_pairs(num_spans, num_antecedents))
+    return slices
 
 
 def _compare(first: Tensor, second: Tensor) -> Tensor:
