@@ -1,4 +1,3 @@
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -9,8 +8,8 @@ from elmokit.analysis.probes.layers import Vectors
 from elmokit.analysis.probes.linear import Training
 from elmokit.analysis.probes.pos import PosExample, probe_pos, read_conllu, read_pos
 from elmokit.errors import ConfigError, InputError
+from tests.data import DATA, needs_data
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).parents[3] / "shared" / "data")
 FAST = Training(epochs=20, batch_size=8, learning_rate=0.05)
 
 
@@ -74,7 +73,7 @@ def test_probe(tmp_path: Path) -> None:
     assert (found.best.dev, found.best.test) == ((1,), (0,))
 
 
-@pytest.mark.skipif(not (DATA / "pos").is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+@needs_data("pos")
 @pytest.mark.parametrize(
     ("name", "expected"), [("train", (12_544, 204_577)), ("dev", (2_001, 25_147)), ("test", (2_077, 25_094))]
 )

@@ -1,8 +1,6 @@
 """Same-sense pairs against different-sense pairs: exact AUC, the rule that chooses words, made-up models."""
 
-import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +12,9 @@ from elmokit.analysis.wsd.semcor import read_semcor
 from elmokit.analysis.wsd.word_in_context import auc, choose_words, compare_contexts
 from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word
 from elmokit.errors import InputError
+from tests.data import DATA, needs_data
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data") / "wsd"
+WSD = DATA / "wsd"
 BANK = Word("bank", "noun")
 RIVER, MONEY, CASH = "bank%1:17:01::", "bank%1:14:00::", "bank%1:06:00::"
 
@@ -149,9 +148,9 @@ class TestComparison:
             compare_contexts(embed, ALTERNATING, [])
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+@needs_data("wsd")
 def test_words_of_semcor() -> None:
-    chosen = choose_words(read_semcor(DATA / "semcor3.0.tar.xz", ["brown1"]), 6)
+    chosen = choose_words(read_semcor(WSD / "semcor3.0.tar.xz", ["brown1"]), 6)
     assert [choice.word.pos for choice in chosen] == ["noun"] * 3 + ["verb"] * 3
     found = [(choice.form, choice.balance) for choice in chosen]
     assert found == [("time", 73), ("number", 42), ("work", 36), ("is", 348), ("have", 56), ("made", 46)]

@@ -1,6 +1,5 @@
 """Nearest senses on vectors that were laid out by hand, and WordNet's first sense on the real sets."""
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -30,8 +29,9 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM
 from tests.analysis.sense_files import TEXT, write_index, write_semcor, write_set
+from tests.data import DATA, needs_data
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).resolve().parents[3] / "shared" / "data") / "wsd"
+WSD = DATA / "wsd"
 
 BANK, STAND = Word("bank", "noun"), Word("stand", "verb")
 RIVER, MONEY, CASH = "bank%1:17:01::", "bank%1:14:00::", "bank%1:06:00::"
@@ -216,12 +216,12 @@ class TestScores:
         assert result.scores["tiny"][FIRST_SENSE] == Score(2, 3)
         assert (result.num_senses, result.num_occurrences) == (4, 5)
 
-    @pytest.mark.skipif(not DATA.is_dir(), reason="needs the data directory: set ELMOKIT_DATA")
+    @needs_data("wsd")
     def test_first_sense_of_the_framework(self) -> None:
-        index = read_sense_index(DATA / "wordnet3.0-index.sense.xz")
+        index = read_sense_index(WSD / "wordnet3.0-index.sense.xz")
         scores = {}
         for name in SETS:
-            targets = [target for sentence in read_wsd_set(DATA / "eval" / name) for target in sentence.targets]
+            targets = [target for sentence in read_wsd_set(WSD / "eval" / name) for target in sentence.targets]
             scores[name] = {FIRST_SENSE: score_first_sense(targets, index)}
         scores |= sums_of(scores)
         assert {name: round(score[FIRST_SENSE].f1, 1) for name, score in scores.items()} == {
