@@ -214,6 +214,7 @@ PAGES = {
         task_tables.random_weights,
         task_tables.tuned_bilms,
         task_tables.grid,
+        task_tables.learning_curves,
         task_tables.epochs,
     ),
     "docs/analysis.md": (

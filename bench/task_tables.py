@@ -1,6 +1,9 @@
 """Tables of the tasks for `bench/tables.py`: with and without ELMo, which layers, where, on how much data."""
 
+from statistics import fmean
+
 from bench.results import read_all, source
+from elmokit.tasks.compare import summary
 
 DATA = {
     "squad": "QA: SQuAD, 34 + 7 + 7 articles of its dev set",
@@ -132,6 +135,22 @@ def layer_weights() -> list[str]:
             lines.append(
                 f"| {DATA[result['data']]} | {row['place']} | {len(row['seeds'])} | {values} | "
                 f"{row['gamma']:.2f} ± {row['gamma_deviation']:.2f} |"
+            )
+    return lines + source(*results)
+
+
+def learning_curves() -> list[str]:
+    lines = ["| data | | seeds | best on dev | after epochs | trained for |", "|---|---|---|---|---|---|"]
+    results = in_order("learning-curves")
+    for result in results:
+        for group in result["groups"]:
+            points = [run["epochs_and_dev"] for run in group["runs"]]
+            bests = [max(own, key=lambda point: point[1]) for own in points]
+            lasts = [own[-1][0] for own in points]
+            lines.append(
+                f"| {DATA[result['data']]} | {group['label'].partition(' ')[2].strip('()')} | {len(points)} | "
+                f"{mean(summary([score for _, score in bests]))} | {fmean(epoch for epoch, _ in bests):.1f} | "
+                f"{fmean(lasts):.1f} |"
             )
     return lines + source(*results)
 

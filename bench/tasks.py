@@ -6,6 +6,7 @@
     python bench/tasks.py sample-efficiency ewt --runs RUNS --vectors skipgram.txt  Figure 1
     python bench/tasks.py grid sick --runs RUNS --vectors skipgram.txt              settings of both sides, on dev
     python bench/tasks.py layer-weights ewt --runs RUNS                             Figure 2, of the runs of compare
+    python bench/tasks.py learning-curves ewt --runs RUNS                           dev scores by epoch, of the same
     python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
 
 What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`; with --name NAME the result is
@@ -172,13 +173,19 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
     return about | {"rows": rows} | describe(options)
 
 
-def read_layer_weights(options: argparse.Namespace) -> dict[str, object]:
-    """What the runs of a comparison with ELMo learned."""
-    runs = sorted(map(str, (options.runs / f"compare-{options.setting}").glob("elmo-*")))
-    command = [sys.executable, "-m", "elmokit", "analyse", "layer-weights", *runs, "--json"]
-    found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-    comparison = json.loads((Path(runs[0]).parent / "comparison.json").read_text(encoding="utf-8"))
-    return found | {"data": options.setting, "study": "layer-weights", "setting": comparison["setting"]}
+def read_runs(options: argparse.Namespace) -> dict[str, object]:
+    """What an analysis of finished runs says of those of a comparison; its picture goes to the docs."""
+    folder = options.runs / f"compare-{options.setting}"
+    sides = ("elmo",) if options.study == "layer-weights" else ("baseline", "elmo")
+    runs = [str(path) for side in sides for path in sorted(folder.glob(f"{side}-*"))]
+    with tempfile.TemporaryDirectory() as report:
+        command = [sys.executable, "-m", "elmokit", "analyse", options.study, *runs, "--json", "--output", report]
+        found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+        if options.study == "learning-curves":
+            (picture,) = Path(report).glob("*.svg")
+            shutil.copyfile(picture, ROOT / f"docs/pictures/learning-curves-{options.setting}.svg")
+    comparison = json.loads((folder / "comparison.json").read_text(encoding="utf-8"))
+    return found | {"data": options.setting, "study": options.study, "setting": comparison["setting"]}
 
 
 def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
@@ -229,7 +236,7 @@ def main() -> None:
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=[*STUDIES, "grid", "layer-weights", "epochs"])
+    parser.add_argument("study", choices=[*STUDIES, "grid", "layer-weights", "learning-curves", "epochs"])
     parser.add_argument("setting", choices=SETTINGS)
     parser.add_argument("--runs", type=Path, required=True, help="a folder for all runs")
     parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="of bench/skipgram.py")
@@ -243,7 +250,7 @@ def main() -> None:
     options = parser.parse_args(words[:cut])
     options.further = words[cut + 1 :]
     options.vectors.append(options.data / GLOVE)
-    others = {"epochs": measure_epochs, "grid": run_grid, "layer-weights": read_layer_weights}
+    others = {"epochs": measure_epochs, "grid": run_grid, "layer-weights": read_runs, "learning-curves": read_runs}
     found = others.get(options.study, run_study)(options)
     shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
     shown += [f"--fraction {options.fraction}"] if options.fraction else []

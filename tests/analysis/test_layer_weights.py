@@ -50,7 +50,7 @@ class TestReading:
         assert [mix["place"] for mix in result["mixes"]] == ["input", "output"]
         for path in (tmp_path / "run", tmp_path / "run/model"):
             found = read_mixes(path)
-            assert (found.task, found.seed, found.bilm) == ("ner", 4, result["bilm"]["fingerprint"])
+            assert (found.config.task, found.config.seed, found.bilm) == ("ner", 4, result["bilm"]["fingerprint"])
             for mix, expected in zip(found.mixes, result["mixes"], strict=True):
                 assert (mix.place, mix.gamma) == (expected["place"], pytest.approx(expected["gamma"]))
                 assert mix.shares == pytest.approx(expected["layer_weights"])

@@ -5,7 +5,7 @@ that differ in a setting or in their biLM stay apart, and their rows say in what
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from elmokit.analysis.report import Block, Cell, Chart, Report, Table
+from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.formats.locate import TASK_MODEL
 from elmokit.tasks.compare import deviation
-from elmokit.tasks.config import TaskConfig
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,6 @@ PAPER = (
     "SQuAD strongly; at the output, weights are balanced, with a slight preference for the lower layers."
 )
 _MIX = "inputs.elmo.mixes.mixes.{number}.{part}"
-_IGNORED = ("seed",)
 
 
 @dataclass(frozen=True)
@@ -47,16 +46,9 @@ class Mix:
 
 
 @dataclass(frozen=True)
-class RunMixes:
+class RunMixes(TrainedRun):
     """The mixes of one trained task model, and what it was trained with."""
 
-    path: Path
-    task: str
-    seed: int
-    bilm: str
-    """The biLM's fingerprint."""
-    settings: Mapping[str, str]
-    """By dotted name, as JSON; the seed is not among them."""
     mixes: tuple[Mix, ...]
 
 
@@ -94,13 +86,8 @@ def read_mixes(path: Path) -> RunMixes:
         raise InputError(f"{path} {what}: give the folder of a run of `elmokit task train`, or its model/.")
     try:
         content = json.loads((folder / TASK_MODEL).read_text(encoding="utf-8"))
-        task = str(content["task"])
-        config = TaskConfig.model_validate(content["config"]).model_dump(mode="json")  # younger settings have defaults
-        elmo, seed = config["elmo"], int(config["seed"])
-        place, layers = elmo["place"], elmo["layers"]
-        bilm = content["bilm"]["fingerprint"] if content["bilm"] else ""
-        if place not in ("none", "both", *PLACES):
-            raise ValueError(f"elmo.place is {place!r}")
+        config, bilm = read_settings(content)
+        task, place, layers = config.task, config.elmo.place, config.elmo.layers
         if place == "none" or not bilm:
             raise ConfigError(f"{path} is a model of {task} without ELMo: leave it out, it has no layer weights.")
         if layers != "all":
@@ -123,7 +110,7 @@ def read_mixes(path: Path) -> RunMixes:
             f"{path} is not the folder of a task model ({type(error).__name__}: {str(error)[:80]}): give what "
             "`elmokit task train` wrote as model/."
         ) from None
-    return RunMixes(path, task, seed, bilm, dict(_flatten(config)), mixes)
+    return RunMixes(path, config, bilm, mixes)
 
 
 def _mix(path: Path, place: str, weights: NDArray[Any], gamma: NDArray[Any]) -> Mix:
@@ -134,49 +121,16 @@ def _mix(path: Path, place: str, weights: NDArray[Any], gamma: NDArray[Any]) -> 
     return Mix(place, tuple((shares / shares.sum()).tolist()), float(gamma))
 
 
-def _flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    found = []
-    for name, value in values.items():
-        if isinstance(value, dict):
-            found += _flatten(value, f"{prefix}{name}.")
-        elif prefix + name not in _IGNORED:
-            found.append((prefix + name, json.dumps(value)))
-    return found
-
-
 def average_mixes(runs: Sequence[RunMixes]) -> list[MixRow]:
     """A row for each task and place, in the order given; more rows where runs of a task have other settings."""
-    groups: dict[tuple[str, str, tuple[tuple[str, str], ...]], list[RunMixes]] = {}
-    for run in runs:
-        groups.setdefault((run.task, run.bilm, tuple(sorted(run.settings.items()))), []).append(run)
     rows = []
-    for (task, *_), own in groups.items():
-        seeds = [run.seed for run in own]
-        for run in own:
-            if seeds.count(run.seed) > 1:
-                raise InputError(
-                    f"{run.path} and another run of {task} have the same settings and the seed {run.seed}: give each "
-                    "run once."
-                )
-        label = _label(own[0], [others[0] for (name, *_), others in groups.items() if name == task])
+    for label, own in group_runs(runs):
         for number, mix in enumerate(own[0].mixes):
             shares = np.array([run.mixes[number].shares for run in own])  # (S, L)
             gammas = tuple(run.mixes[number].gamma for run in own)
-            rows.append(MixRow(label, task, mix.place, tuple(seeds), shares, gammas))
+            seeds = tuple(run.config.seed for run in own)
+            rows.append(MixRow(label, own[0].config.task, mix.place, seeds, shares, gammas))
     return rows
-
-
-def _label(run: RunMixes, same_task: Sequence[RunMixes]) -> str:
-    """The task, and in what this run is unlike others of it."""
-    names = dict.fromkeys(name for other in same_task for name in other.settings)
-    unlike = [
-        f"{name} = {run.settings.get(name, 'default')}".replace('"', "")
-        for name in names
-        if len({other.settings.get(name) for other in same_task}) > 1
-    ]
-    if len({other.bilm for other in same_task}) > 1:
-        unlike.append(f"biLM {run.bilm[:8]}")
-    return f"{run.task} ({', '.join(unlike)})" if unlike else run.task
 
 
 def layer_weights_report(rows: Sequence[MixRow]) -> Report:

@@ -3,6 +3,7 @@
 import typer
 
 from elmokit.cli.analyse.layer_weights import layer_weights
+from elmokit.cli.analyse.learning_curves import learning_curves
 from elmokit.cli.analyse.neighbours import neighbours
 from elmokit.cli.analyse.pos import pos
 from elmokit.cli.analyse.sample_efficiency import sample_efficiency
@@ -18,4 +19,5 @@ analyse.command()(neighbours)
 analyse.command()(wsd)
 analyse.command()(pos)
 analyse.command()(layer_weights)
+analyse.command()(learning_curves)
 analyse.command()(senses)

@@ -1,0 +1,109 @@
+"""The dev scores of task runs by epoch: has training converged, and which side learns faster?"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from elmokit.analysis.page import COLOURS
+from elmokit.analysis.report import Block, Chart, Report, Table
+from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
+from elmokit.errors import FormatError, InputError
+from elmokit.tasks.compare import mean_text
+from elmokit.training.log import RunLog
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_LEGEND = "a line is a seed, a dot its best evaluation, from where the model was kept"
+
+
+@dataclass(frozen=True)
+class RunCurve(TrainedRun):
+    """Every evaluation of a finished run."""
+
+    metric: str
+    points: tuple[tuple[float, float], ...]
+    """Epochs so far, with parts of one, and the score on dev."""
+
+    @property
+    def best(self) -> tuple[float, float]:
+        """The first of the best evaluations, which is the one that counts."""
+        return max(self.points, key=lambda point: point[1])
+
+
+@dataclass(frozen=True)
+class CurveGroup:
+    """Runs that differ in their seeds only."""
+
+    label: str
+    metric: str
+    curves: tuple[RunCurve, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        runs = [{"seed": curve.config.seed, "epochs_and_dev": [*map(list, curve.points)]} for curve in self.curves]
+        return {"label": self.label, "task": self.curves[0].config.task, "metric": self.metric, "runs": runs}
+
+
+def read_curve(path: Path) -> RunCurve:
+    """The evaluations of a finished run of a task."""
+    from elmokit.tasks.registry import TASKS
+
+    if not (path / "result.json").is_file():
+        what = "does not exist" if not path.exists() else "holds no finished run"
+        raise InputError(f"{path} {what}: give the folder of a run of `elmokit task train` that has ended.")
+    try:
+        result = json.loads((path / "result.json").read_text(encoding="utf-8"))
+        config, bilm = read_settings(result)
+        metric, num_examples = TASKS[config.task].metric, int(result["examples"]["train"])
+        log, key = RunLog(path / "log.jsonl").read(), f"heldout_{metric}"
+        points = tuple((entry["count"] / num_examples, float(entry[key])) for entry in log if key in entry)
+    except (OSError, ValueError, TypeError, KeyError, ZeroDivisionError) as error:
+        raise FormatError(
+            f"{path} is not the folder of a task's run ({type(error).__name__}: {str(error)[:80]}): give what "
+            "`elmokit task train` wrote."
+        ) from None
+    if not points:
+        raise FormatError(f"{path} has no evaluation in log.jsonl: give a run with its whole log.")
+    return RunCurve(path, config, bilm, metric, points)
+
+
+def group_curves(curves: Sequence[RunCurve]) -> list[CurveGroup]:
+    """Runs of the same settings together, in the order given."""
+    return [CurveGroup(label, own[0].metric, tuple(own)) for label, own in group_runs(curves)]
+
+
+def learning_curves_report(groups: Sequence[CurveGroup]) -> Report:
+    """A picture a task, and a table: the best score, when it was there, and how long training went on."""
+    rows = []
+    for group in groups:
+        bests = [curve.best for curve in group.curves]
+        last = [curve.points[-1][0] for curve in group.curves]
+        cells = (mean_text([score for _, score in bests]), mean_text([epoch for epoch, _ in bests]), mean_text(last))
+        rows.append((group.label, len(bests), *cells))
+    header = ("runs", "seeds", "best dev score", "after epochs", "trained for epochs")
+    by_task: dict[str, list[CurveGroup]] = {}
+    for group in groups:
+        by_task.setdefault(group.curves[0].config.task, []).append(group)
+    blocks: list[Block] = [Table("Best evaluations", header, tuple(rows))]
+    blocks += [_chart(task, own) for task, own in by_task.items()]
+    return Report("Learning curves", tuple(blocks), {"groups": [group.to_dict() for group in groups]})
+
+
+def _chart(task: str, groups: Sequence[CurveGroup]) -> Chart:
+    caption = f"{task}: dev {groups[0].metric} by epoch; {_LEGEND}"
+    return Chart(f"learning-curves-{task}", caption, lambda figure: _draw(figure, groups))
+
+
+def _draw(figure: "Figure", groups: Sequence[CurveGroup]) -> None:
+    axes = figure.subplots()
+    for number, group in enumerate(groups):
+        colour = COLOURS[number % len(COLOURS)]
+        for curve in group.curves:
+            label = group.label if curve is group.curves[0] else None
+            axes.plot(*zip(*curve.points, strict=True), color=colour, linewidth=1.2, alpha=0.8, label=label)
+            axes.plot(*curve.best, "o", color=colour)
+    axes.set(xlabel="epochs", ylabel=f"dev {groups[0].metric}")
+    axes.legend(frameon=False)

@@ -1,0 +1,27 @@
+"""`elmokit analyse learning-curves`: dev scores by epoch."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from elmokit.cli.analyse.options import JsonOption, OutputOption, finish
+
+
+def learning_curves(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Finished runs of `elmokit task train`.")],
+    output: OutputOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """The dev scores of task runs by epoch: has training converged, and which side learns faster?
+
+    Runs that differ in nothing but their seed stand together; `elmokit task compare` leaves such runs in its output.
+
+    \b
+    Examples:
+      elmokit analyse learning-curves compared/baseline-1 compared/elmo-1
+      elmokit analyse learning-curves compared/baseline-* compared/elmo-* --output report
+    """  # noqa: D301
+    from elmokit.analysis.tasks.learning_curves import group_curves, learning_curves_report, read_curve
+
+    finish(learning_curves_report(group_curves([read_curve(path) for path in runs])), output, as_json)
