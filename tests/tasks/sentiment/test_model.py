@@ -165,6 +165,15 @@ def test_one_example_is_no_batch_to_normalise() -> None:
         model.loss([batch], torch.tensor([0]))
     assert model.eval().loss([batch], torch.tensor([0])).isfinite()
     assert build_model(maxout_dims=[]).loss([batch], torch.tensor([0])).isfinite()  # nothing is normalised
+    assert build_model(norm="layer").loss([batch], torch.tensor([0])).isfinite()
+
+
+def test_a_layer_norm_looks_at_each_example_alone() -> None:
+    """In training too, other than a batch norm."""
+    model, batch, labels = build_model(norm="layer"), random_batch([4, 6, 1]), torch.tensor([0, 1, 2])
+    alone = [model.loss([take(batch, row)], labels[row : row + 1]) for row in range(3)]
+    torch.testing.assert_close(model.loss([batch], labels), torch.stack(alone).mean())
+    assert all(isinstance(part[0], torch.nn.LayerNorm) for part in model.maxouts) and len(model.maxouts)
 
 
 # --- Examples --------------------------------------------------------------------------------------------------------

@@ -38,6 +38,9 @@ class SentimentSettings(Config):
     """Of the feed-forward layer and of one direction of either biLSTM."""
     maxout_dims: tuple[Positive, ...] = (1200, 600)
     """Widths of the hidden maxout layers before the classes."""
+    norm: Literal["batch", "layer"] = "batch"
+    """Before each of them. A batch of training has phrases of one length, whose statistics are not those of whole
+    sentences; `layer` does without."""
     input_dropout: Share = 0.5
     dropout: Share = 0.3
     """Between the layers behind."""
@@ -57,9 +60,11 @@ class SentimentModel(TaskModel):
         self.integrator = BiRnn(3 * width, hidden, dropout=settings.dropout)
         self.gate = nn.Linear(self.integrator.dim, 1)
         widths = (4 * self.integrator.dim, *settings.maxout_dims)
+        self.batch_norm = settings.norm == "batch" and bool(settings.maxout_dims)
+        norm = nn.BatchNorm1d if self.batch_norm else nn.LayerNorm
         self.maxouts = nn.Sequential(
             *(
-                nn.Sequential(nn.BatchNorm1d(first), nn.Dropout(settings.dropout), Maxout(first, second))
+                nn.Sequential(norm(first), nn.Dropout(settings.dropout), Maxout(first, second))
                 for first, second in pairwise(widths)
             )
         )
@@ -78,10 +83,10 @@ class SentimentModel(TaskModel):
 
     def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
         """See `TaskModel`."""
-        if self.training and len(gold) == 1 and len(self.maxouts):
+        if self.training and len(gold) == 1 and self.batch_norm:
             raise InputError(
                 "a training batch of sentiment has one example, but batch normalisation needs two or more: set "
-                "batch_size to at least 2 and give at least two training examples."
+                "batch_size to at least 2 and give at least two training examples, or set model.norm to layer."
             )
         return cross_entropy(self._run(texts[0]), gold)
 
