@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmokit.analysis.page import COLOURS
 from elmokit.analysis.report import Cell, Chart, Report, Table
+from elmokit.analysis.tasks.learning_curves import read_curve
 from elmokit.tasks.compare import P_TEXT, Comparison, compare, deviation, mean_text, setting_text
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.subsets import share_size
 from elmokit.tasks.variants import BASELINE, Experiment, Runs, Variant
-from elmokit.training.log import RunLog
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,7 +143,7 @@ def find_curve(runs: Runs, pairs: Sequence[tuple[Variant, Variant]]) -> Curve:
     points = []
     for baseline, elmo in pairs:
         first = runs.results[baseline.name][0]
-        races = tuple(_race(runs, baseline, elmo, number) for number in range(len(experiment.seeds)))
+        races = tuple(_race(runs, baseline, elmo, seed) for seed in experiment.seeds)
         share = float(first["config"]["train_fraction"])
         points.append(Point(share, first["examples"]["train"], compare(runs, baseline, [elmo]), races))
     points.sort(key=lambda point: point.share)
@@ -175,15 +175,10 @@ def find_race(baseline: Sequence[tuple[float, float]], elmo: Sequence[tuple[floa
     return Race(best, next(epoch for epoch, score in baseline if score == best), passed)
 
 
-def _race(runs: Runs, baseline: Variant, elmo: Variant, number: int) -> Race:
+def _race(runs: Runs, baseline: Variant, elmo: Variant, seed: int) -> Race:
     """Of one seed, out of the logs of its two runs."""
-    experiment, metric = runs.experiment, f"heldout_{runs.experiment.task.metric}"
-    sides = []
-    for variant in (baseline, elmo):
-        num_examples = runs.results[variant.name][number]["examples"]["train"]
-        log = RunLog(experiment.folder(variant, experiment.seeds[number]) / "log.jsonl").read()
-        sides.append([(entry["count"] / num_examples, float(entry[metric])) for entry in log if metric in entry])
-    return find_race(*sides)
+    first, second = (read_curve(runs.experiment.folder(variant, seed)).points for variant in (baseline, elmo))
+    return find_race(first, second)
 
 
 def report_curve(curve: Curve, runs: Runs, *, least_steps: int = LEAST_STEPS) -> Report:
