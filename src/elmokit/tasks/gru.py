@@ -33,13 +33,41 @@ class BiGru(nn.Module):
         self.recurrent_weight = draw(2, hidden_dim, 3 * hidden_dim)
         self.recurrent_bias = draw(2, 1, 3 * hidden_dim)
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Outputs (2, B, T, H) from rows (2, B, T, E), the second half turned round."""
-        _, rows, length, _ = x.shape
-        gates = torch.baddbmm(self.input_bias, x.flatten(1, 2), self.input_weight)  # (2, B·T, 3H)
-        gates = gates.unflatten(1, (rows, length)).permute(2, 0, 1, 3)  # (T, 2, B, 3H)
+    def forward(self, x: Tensor, turn: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs 2 × (B, T, H) from rows (B, T, E); `turn` (B, T) turns the rows of the way back round.
+
+        What comes back is still turned. Tokens give to the gates before they are turned, which are narrower.
+        """
+        given = [
+            torch.addmm(bias, x.flatten(0, 1), weight).unflatten(0, x.shape[:2])  # (B, T, 3H)
+            for bias, weight in zip(self.input_bias, self.input_weight, strict=True)
+        ]
+        gates = torch.stack([given[0], turn_rows(given[1], turn)]).permute(2, 0, 1, 3)  # (T, 2, B, 3H)
         y: Tensor = _Steps.apply(gates.contiguous(), self.recurrent_weight, self.recurrent_bias)  # (T, 2, B, H)
-        return y.permute(1, 2, 0, 3)
+        ahead, back = y.permute(1, 2, 0, 3)  # (B, T, H) each
+        return ahead, back
+
+
+class _Turn(torch.autograd.Function):
+    """Tokens of each row in another order that is its own inverse, so that the way back is the way there."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
+        """Of (N, E) by places (N,)."""
+        ctx.save_for_backward(places)
+        return x.index_select(0, places)
+
+    @staticmethod
+    def backward(ctx: Any, dx: Tensor) -> tuple[Tensor, None]:
+        """The same again."""
+        return dx.index_select(0, *ctx.saved_tensors), None
+
+
+def turn_rows(x: Tensor, turn: Tensor) -> Tensor:
+    """The tokens of each row of (B, T, E) in another order (B, T), which must be its own inverse."""
+    starts = torch.arange(len(x), device=x.device)[:, None] * x.shape[1]  # (B, 1)
+    turned: Tensor = _Turn.apply(x.flatten(0, 1), (starts + turn).flatten()).unflatten(0, x.shape[:2])
+    return turned
 
 
 class _Steps(torch.autograd.Function):

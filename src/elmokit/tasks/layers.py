@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from elmokit.tasks.gru import BiGru
+from elmokit.tasks.gru import BiGru, turn_rows
 
 _CLOSED = -1e30
 
@@ -59,8 +59,8 @@ class BiRnn(nn.Module):
         turn = torch.where(mask, mask.sum(1, keepdim=True) - 1 - places, places)  # (B, T), its own inverse
         for layer in self.layers:
             x = self.dropout(x)  # (B, T, …)
-            ahead, back = layer(torch.stack([x, _turn(x, turn)]))  # (B, T, H) each
-            x = torch.cat([ahead, _turn(back, turn)], 2) * mask[:, :, None]  # (B, T, 2H)
+            ahead, back = layer(x, turn)  # (B, T, H) each
+            x = torch.cat([ahead, turn_rows(back, turn)], 2) * mask[:, :, None]  # (B, T, 2H)
         return x
 
 
@@ -71,14 +71,9 @@ class _BiLstm(nn.Module):
         super().__init__()
         self.ahead, self.back = (nn.LSTM(in_dim, hidden_dim, batch_first=True) for _ in range(2))
 
-    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs 2 × (B, T, H) from rows (2, B, T, E), the second half turned round."""
-        return self.ahead(x[0])[0], self.back(x[1])[0]
-
-
-def _turn(x: Tensor, turn: Tensor) -> Tensor:
-    """The tokens of each row of (B, T, E) in another order (B, T)."""
-    return x.gather(1, turn[:, :, None].expand(-1, -1, x.shape[2]))
+    def forward(self, x: Tensor, turn: Tensor) -> tuple[Tensor, Tensor]:
+        """Outputs 2 × (B, T, H) from rows (B, T, E), those of the way back still turned round."""
+        return self.ahead(x)[0], self.back(turn_rows(x, turn))[0]
 
 
 class Crf(nn.Module):
