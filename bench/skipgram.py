@@ -1,7 +1,7 @@
 """Train the static word vectors of the tasks' baseline: skip-gram on the very text of the packaged model.
 
     pip install gensim
-    python bench/skipgram.py 'SHARDS/*.gz' vectors.txt --json results/skipgram.json
+    python bench/skipgram.py 'SHARDS/*.xz' vectors.txt --json results/skipgram.json
 
 The vectors are written as word2vec text, which `elmokit task … --vectors` reads. One thread, so that a seed gives the
 same vectors again.

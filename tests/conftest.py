@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 import torch
 
+from elmokit.amx import avoid_hidden_tiles
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import SPECIALS, Vocabulary
+
+avoid_hidden_tiles()
 
 WORDS = Vocabulary([*SPECIALS, "the", "play", "was", "naïve", "模型", ".", ""])
 SENTENCES = [["The", "play", "was", "naïve", "."], [], ["模型"], ["the", "<UNK>"]]

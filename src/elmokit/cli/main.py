@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from elmokit._version import __version__
+from elmokit.amx import avoid_hidden_tiles
 from elmokit.cli.analyse import analyse
 from elmokit.cli.build_engine import build_engine
 from elmokit.cli.convert import convert
@@ -57,6 +58,7 @@ app.add_typer(analyse)
 def main() -> None:
     """Run the command line and exit: a foreseen failure is one line on stderr and 1, Ctrl-C is 130."""
     warnings.showwarning = _show_warning
+    avoid_hidden_tiles()
     try:
         app()
     except ElmokitError as error:

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from elmokit.amx import refuse_hidden_tiles
 from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
@@ -113,6 +114,8 @@ class LanguageModelStep:
         self._precision = precision
         if precision == "float16" and self._device.type == "cpu":
             raise ConfigError("precision 'float16' needs a GPU: take bfloat16 or float32 on the CPU.")
+        if precision == "bfloat16" and self._device.type == "cpu":
+            refuse_hidden_tiles("precision 'bfloat16'")
         self._engine: Engine = TrainEngine(find_native_cell()) if precision == "float32" else PlainEngine()
         self._sampler = (
             LogUniformSampler(len(bilm.softmax.bias), loss.num_negatives) if loss.kind == "sampled" else None

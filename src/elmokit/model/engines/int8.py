@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
+from elmokit.amx import refuse_hidden_tiles
 from elmokit.errors import ConfigError
 from elmokit.model.engines.infer import InferEngine
 from elmokit.model.engines.native import NativeCell
@@ -56,4 +57,5 @@ def int8_engine(native: NativeCell | None) -> InferEngine:
     """The fast engine with such matrices, or an error that says what this torch lacks for them."""
     if not all(hasattr(torch.ops.onednn, name) for name in ("qlinear_prepack", "qlinear_pointwise")):
         raise ConfigError(f"int8 needs oneDNN's 8-bit products, which torch {torch.__version__} lacks: leave it out.")
+    refuse_hidden_tiles("int8")
     return InferEngine(native, Int8Matrix)

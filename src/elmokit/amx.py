@@ -1,0 +1,41 @@
+"""Virtual machines that announce AMX but hide how large its tiles are.
+
+oneDNN then multiplies 8-bit and bfloat16 numbers by tiles of no size, and the process dies of an illegal instruction.
+It can be told to leave AMX alone, by an environment variable that it reads at its first product.
+"""
+
+import os
+from pathlib import Path
+
+from elmokit.errors import ConfigError
+
+_CPU = Path("/proc/cpuinfo")
+_TILE_LEAF = 0x1D
+"""The part of CPUID that describes tiles."""
+_LIMIT, _WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
+
+
+def tiles_are_hidden(cpu: Path = _CPU) -> bool:
+    """Say whether this machine's processor announces tiles and does not describe them."""
+    try:
+        lines = cpu.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    entries = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    level = entries.get("cpuid level", "")
+    return "amx_tile" in entries.get("flags", "").split() and level.isdigit() and int(level) < _TILE_LEAF
+
+
+def avoid_hidden_tiles() -> None:
+    """Tell oneDNN to leave such tiles alone; for programs, before they import torch."""
+    if tiles_are_hidden():
+        os.environ.setdefault(_LIMIT, _WITHOUT_AMX)
+
+
+def refuse_hidden_tiles(what: str) -> None:
+    """End in a sentence where `what` would end the process."""
+    if tiles_are_hidden() and _LIMIT not in os.environ:
+        raise ConfigError(
+            f"{what} would end this process: the machine announces AMX but does not describe its tiles; start Python "
+            f"with {_LIMIT}={_WITHOUT_AMX} in the environment, or leave {what} out."
+        )
