@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from elmokit.tasks.layers import BiRnn, Crf, InputDropout, trace_back
+from elmokit.tasks.layers import BiRnn, Crf, Dropout, InputDropout, trace_back
 
 LENGTHS = (4, 1, 3, 2)
 
@@ -217,10 +217,32 @@ def test_one_mask_for_all_tokens_of_an_example() -> None:
     assert not torch.equal(dropped[0], dropped[1])
 
 
-def test_no_dropout_outside_training_or_at_rate_zero() -> None:
+@pytest.mark.parametrize("rate", [0.2, 0.5, 0.9])
+def test_every_number_is_dropped_by_itself(rate: float) -> None:
+    torch.manual_seed(5)
+    x = torch.ones(101, 203, requires_grad=True)  # of no multiple of four
+    dropped = Dropout(rate)(x)
+    assert set(dropped.unique().tolist()) == {0.0, float(torch.tensor(1 / (1 - rate)))}
+    gone = (dropped == 0).float()
+    for share in (gone.mean(), *(gone.flatten()[place::4].mean() for place in range(4))):
+        assert share.item() == pytest.approx(rate, abs=0.03)
+    assert torch.corrcoef(torch.stack([gone.flatten()[:-1], gone.flatten()[1:]]))[0, 1].abs() < 0.03
+    assert not torch.equal(dropped, Dropout(rate)(x))
+    (gradient,) = torch.autograd.grad(dropped.sum(), x)
+    assert torch.equal(gradient, dropped)
+
+
+@pytest.mark.parametrize("kind", [Dropout, InputDropout])
+def test_no_dropout_outside_training_or_at_rate_zero(kind: type[Dropout] | type[InputDropout]) -> None:
     x = torch.randn(2, 3, 4)
-    assert InputDropout(0.0)(x) is x
-    assert InputDropout(0.9).eval()(x) is x
+    assert kind(0.0)(x) is x
+    assert kind(0.9).eval()(x) is x
+
+
+def test_dropout_follows_the_seed() -> None:
+    x, drop = torch.ones(50, 3), Dropout(0.5)
+    first, second = (torch.manual_seed(seed) and drop(x) for seed in (1, 1))
+    assert torch.equal(first, second)
 
 
 def test_a_recurrent_layer_drops_its_input() -> None:

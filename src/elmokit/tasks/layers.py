@@ -13,6 +13,23 @@ from elmokit.tasks.gru import BiGru, turn_rows
 _CLOSED = -1e30
 
 
+class Dropout(nn.Module):
+    """Dropout of single numbers by sixteen random bits each, which costs a CPU a third of PyTorch's."""
+
+    def __init__(self, rate: float) -> None:
+        super().__init__()
+        self.rate = rate
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Of any shape."""
+        if not self.training or not self.rate:
+            return x
+        words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device).random_(-(2**63), None)
+        bits = words.view(torch.int16)[: x.numel()].view(x.shape)
+        kept = (bits >= round(self.rate * 2**16) - 2**15).to(x.dtype)
+        return x * kept.mul_(1 / (1 - self.rate))
+
+
 class InputDropout(nn.Module):
     """Dropout with one mask for all tokens of an example, so that a number is gone from the whole sequence."""
 

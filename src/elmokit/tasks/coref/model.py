@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import torch
 from rich.text import Text as RichText
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
@@ -24,7 +24,7 @@ from elmokit.tasks.coref.metric import CorefScore, Fractions, score_clusters
 from elmokit.tasks.coref.pairs import PairScorer, join_scores, link_loss, make_clusters
 from elmokit.tasks.coref.spans import Kept, SpanScorer, list_spans
 from elmokit.tasks.inputs import TokenInputs
-from elmokit.tasks.layers import BiRnn
+from elmokit.tasks.layers import BiRnn, Dropout
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Rate, Share
 
@@ -89,7 +89,7 @@ class CorefModel(TaskModel):
         self.inputs, self.settings = inputs, settings
         features = 0 if inputs.char_cnn is None else inputs.char_cnn.convolution.out_channels
         self.lexical_dim = inputs.word_table.shape[1] + features
-        self.lexical_dropout, self.dropout = nn.Dropout(settings.lexical_dropout), nn.Dropout(settings.dropout)
+        self.lexical_dropout, self.dropout = Dropout(settings.lexical_dropout), Dropout(settings.dropout)
         self.encoder = BiRnn(inputs.dim, settings.hidden_dim)
         sizes = {"hidden_dim": settings.ffn_dim, "feature_dim": settings.feature_dim}
         self.spans = SpanScorer(

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, pad
 
 from elmokit.tasks.coref.spans import FeedForward
+from elmokit.tasks.layers import Dropout
 
 BUCKETS = (1, 2, 3, 4, 5, 8, 16, 32, 64)
 """The least distance of each bucket, in kept spans."""
@@ -43,7 +44,7 @@ class PairScorer(nn.Module):
         num_features = 1 + (self.speakers is not None) + (self.genres is not None)
         self.parts = (span_dim, span_dim, span_dim, *[feature_dim] * num_features)
         self.ffn = FeedForward(sum(self.parts), hidden_dim, dropout=dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, spans: Tensor, num_antecedents: int, *, speakers: Tensor, genre: int) -> Tensor:
         """Scores (M, A) of spans (M, G) with the one before, the one before that, …; −∞ where there is none.

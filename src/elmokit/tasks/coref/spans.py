@@ -15,6 +15,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import embedding, embedding_bag
 
+from elmokit.tasks.layers import Dropout
+
 _SPANS_AT_ONCE = 2**15
 Rows = tuple[Tensor, Tensor, Tensor, Tensor]
 """What spans take their first tokens, last tokens, head words and widths from."""
@@ -78,7 +80,7 @@ class FeedForward(nn.Module):
         self.first = nn.Linear(in_dim, hidden_dim)
         self.second = nn.Linear(hidden_dim, hidden_dim)
         self.last = nn.Linear(hidden_dim, 1)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor) -> Tensor:
         """From (…, in_dim) to (…)."""
@@ -114,7 +116,7 @@ class SpanScorer(nn.Module):
         self.heads = FeedForward(encoded_dim, hidden_dim, dropout=dropout)
         self.widths = nn.Embedding(max_width, feature_dim)
         self.mentions = FeedForward(self.dim, hidden_dim, dropout=dropout)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, encoded: Tensor, spans: Spans, limit: int) -> Kept:
         """The best of all spans, from inputs (N, E) and what the encoder made of them (N, C)."""

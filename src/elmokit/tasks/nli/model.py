@@ -19,7 +19,7 @@ from elmokit.tasks.accuracy import ClassTask
 from elmokit.tasks.base import Labels, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
-from elmokit.tasks.layers import BiRnn, InputDropout, attend, pool_mean_max
+from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, attend, pool_mean_max
 from elmokit.tasks.nli.reader import LABELS, NliExample, read_nli
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
@@ -50,10 +50,10 @@ class NliModel(TaskModel):
         self.compare = nn.Linear(4 * (self.encoder.dim + inputs.extra_dim), hidden)
         self.compose = BiRnn(hidden, hidden, dropout=settings.dropout)
         self.classify = nn.Sequential(
-            nn.Dropout(settings.dropout),
+            Dropout(settings.dropout),
             nn.Linear(4 * self.compose.dim, hidden),
             nn.Tanh(),
-            nn.Dropout(settings.dropout),
+            Dropout(settings.dropout),
             nn.Linear(hidden, len(LABELS)),
         )
 

@@ -19,7 +19,7 @@ from elmokit.tasks.accuracy import ClassTask
 from elmokit.tasks.base import Labels, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
-from elmokit.tasks.layers import BiRnn, InputDropout, Maxout, attend, pool_all
+from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, Maxout, attend, pool_all
 from elmokit.tasks.sentiment.reader import SentimentExample, read_sentiment_tsv, read_sst
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
@@ -64,7 +64,7 @@ class SentimentModel(TaskModel):
         norm = nn.BatchNorm1d if self.batch_norm else nn.LayerNorm
         self.maxouts = nn.Sequential(
             *(
-                nn.Sequential(norm(first), nn.Dropout(settings.dropout), Maxout(first, second))
+                nn.Sequential(norm(first), Dropout(settings.dropout), Maxout(first, second))
                 for first, second in pairwise(widths)
             )
         )
