@@ -2,8 +2,6 @@
 
 import json
 import re
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,6 +10,7 @@ import typer
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.pretrain import parse_changes
 from elmokit.cli.progress import progress_bar
+from elmokit.cli.task_inputs import read_rows
 from elmokit.cli.task_options import (
     DevOption,
     JsonOption,
@@ -41,6 +40,7 @@ task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_arg
 
 OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
+FieldOption = Annotated[str | None, typer.Option(help="Of nli (premise, hypothesis) or qa (context, question).")]
 TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="The folder model/ of a run.")]
 
 
@@ -119,8 +119,16 @@ def predict(
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT…", help="What the task reads; files with --input-file.")
     ] = None,
+    premise: FieldOption = None,
+    hypothesis: FieldOption = None,
+    context: FieldOption = None,
+    question: FieldOption = None,
     input_file: Annotated[
-        list[str] | None, typer.Option("--input-file", help="A text a line, its fields between tabs; - is stdin.")
+        list[str] | None,
+        typer.Option(
+            "--input-file",
+            help="A text a line, its fields between tabs; of coref a document a file; - is stdin.",
+        ),
     ] = None,
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
@@ -132,17 +140,13 @@ def predict(
     Examples:
       elmokit task predict ner run/model "Ada Lovelace wrote to Charles Babbage in London."
       elmokit task predict ner run/model --input-file letters.txt --json
+      elmokit task predict nli run/model --premise "A dog runs ." --hypothesis "An animal moves ."
+      elmokit task predict qa run/model --context "Ada was born in London." --question "Where was Ada born?"
+      elmokit task predict coref run/model --input-file story.txt
     """  # noqa: D301
     own = _find(name)
-    if bool(texts) == bool(input_file):
-        raise typer.BadParameter(f"give either {' and '.join(own.fields)} or --input-file.", param_hint="TEXT…")
-    rows = [tuple(texts)] if texts else list(_read_rows(input_file or []))
-    for number, row in enumerate(rows, 1):
-        if len(row) != len(own.fields):
-            raise typer.BadParameter(
-                f"text {number} has {len(row)} fields, but {name} reads {len(own.fields)}: {', '.join(own.fields)}.",
-                param_hint="TEXT…",
-            )
+    named = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
+    rows = read_rows(own, texts, named, input_file)
     use_threads(threads)
     loaded = _load(name, trained, model, threads)
     from rich.console import Console
@@ -274,20 +278,3 @@ def _load(name: str, path: Path, model: str | None, threads: int | None) -> "Tra
     if loaded.task.name != name:
         raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: name its own task.")
     return loaded
-
-
-def _read_rows(files: list[str]) -> Iterator[tuple[str, ...]]:
-    from elmokit.text.files import open_text
-    from elmokit.training.corpus import find_files
-
-    for name in files:
-        if name == "-":
-            yield from _rows(sys.stdin)
-        else:
-            for path in find_files([name]):
-                with open_text(path) as lines:
-                    yield from _rows(lines)
-
-
-def _rows(lines: Any) -> Iterator[tuple[str, ...]]:
-    return (tuple(line.rstrip("\r\n").split("\t")) for line in lines if line.strip())

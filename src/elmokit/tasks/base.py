@@ -57,6 +57,8 @@ class Task(ABC, Generic[Example]):
     """The figure of `score` that decides what is best."""
     fields: ClassVar[tuple[str, ...]] = ("text",)
     """What a user gives for a prediction, by name."""
+    whole_files: ClassVar[bool] = False
+    """Whether a file that a user gives for a prediction is one text, not one a line."""
     settings: ClassVar[type[Config]]
     """Of the task's model."""
 

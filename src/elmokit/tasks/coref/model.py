@@ -169,6 +169,7 @@ class Coref(Task[CorefDocument]):
     name: ClassVar[str] = "coref"
     metric: ClassVar[str] = "f1"
     fields: ClassVar[tuple[str, ...]] = ("document",)
+    whole_files: ClassVar[bool] = True
     settings: ClassVar[type[Config]] = CorefSettings
 
     def read(self, paths: Iterable[Path], settings: CorefSettings, *, training: bool) -> Iterator[CorefDocument]:

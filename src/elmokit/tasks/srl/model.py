@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from elmokit.config import Config, Positive
+from elmokit.errors import InputError
 from elmokit.tasks.base import Labels, Predictor, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.highway_lstm import InterleavedLstm
@@ -171,11 +172,15 @@ class Srl(Task[RoleExample]):
 
     def read(self, paths: Iterable[Path], settings: SrlSettings, *, training: bool) -> Iterator[RoleExample]:
         """Files of PropBank on EWT, of CoNLL-2012 and of CoNLL-2005; sentences without predicates come along."""
+        found, path = False, None
         for path in paths:
             for sentence in read_sentences(path, settings.format):
                 places = tuple(predicate.index for predicate in sentence.predicates)
+                found = found or bool(places)
                 for number, pair in enumerate(sentence.examples() or (None,)):
                     yield RoleExample(sentence.tokens, pair, places, number == 0)
+        if path is not None and not found:
+            raise InputError(f"{path} has no predicate, so there are no roles: give files with predicate columns.")
 
     def texts(self, example: RoleExample) -> tuple[Text, ...]:
         """The sentence."""

@@ -1,0 +1,64 @@
+"""What `elmokit task predict` reads: texts on the command line, by place or by name, or files."""
+
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from elmokit.tasks.base import Task
+
+Row = tuple[str, ...]
+"""A text for each of a task's fields."""
+
+
+def read_rows(
+    task: "Task[Any]", texts: list[str] | None, named: Mapping[str, str | None], files: list[str] | None
+) -> list[Row]:
+    """What to predict for.
+
+    Args:
+        task: whose fields are wanted.
+        texts: given by place.
+        named: given by name.
+        files: of rows, or of whole texts for a task that reads those.
+    """
+    given = {name: text for name, text in named.items() if text is not None}
+    wanted = f"{task.name} reads {' and '.join(task.fields)}"
+    if sum(map(bool, (texts, given, files))) != 1:
+        options = "".join(f", --{name} …" for name in task.fields if name in named)
+        raise typer.BadParameter(f"{wanted}: give them as TEXT…{options}, or give --input-file.", param_hint="TEXT…")
+    if given:
+        if set(given) != set(task.fields):
+            raise typer.BadParameter(
+                f"{wanted}, but this gives {' and '.join(given)}.", param_hint=" ".join(f"--{name}" for name in given)
+            )
+        return [tuple(given[name] for name in task.fields)]
+    rows = [("TEXT…", tuple(texts))] if texts else list(_read_files(task, files or []))
+    for place, row in rows:
+        if len(row) != len(task.fields):
+            raise typer.BadParameter(f"{wanted}, but {place} has {len(row)} fields.", param_hint="TEXT…")
+    return [row for _, row in rows]
+
+
+def _read_files(task: "Task[Any]", names: list[str]) -> Iterator[tuple[str, Row]]:
+    from elmokit.text.files import open_text
+    from elmokit.training.corpus import find_files
+
+    for name in names:
+        if name == "-":
+            yield from _rows(task, "stdin", sys.stdin)
+        else:
+            for path in find_files([name]):
+                with open_text(path) as lines:
+                    yield from _rows(task, str(path), lines)
+
+
+def _rows(task: "Task[Any]", name: str, lines: Iterable[str]) -> Iterator[tuple[str, Row]]:
+    if task.whole_files:
+        yield name, ("".join(lines),)
+        return
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            yield f"{name}, line {number},", tuple(line.rstrip("\r\n").split("\t"))
