@@ -153,3 +153,40 @@ def test_a_model_of_another_task_is_named(run: Call, name: str) -> None:
     other = TASKS[TASKS.index(name) - 1]
     done = run("task", "evaluate", name, f"{other}/model", FILES[name][0])
     assert_one_line(done, f"{other}/model is a model of {other}, not of {name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text", "wanted"),
+    [
+        ("ner", "none.conll", "Ada\tO\n", "entity"),
+        ("srl", "none.gold_conll", "doc\t0\t0\tAda\tX\t*\t-\t-\n", "predicate"),
+        ("coref", "none.v4_gold_conll", "#begin document (d); part 000\nd 0 0 Ada X * - - - - * -\n\n#end document\n",
+         "mention"),
+    ],
+)  # fmt: skip
+def test_files_with_nothing_to_score_are_named(
+    folder: Path, run: Call, name: str, file: str, text: str, wanted: str
+) -> None:
+    (folder / file).write_text(text, encoding="utf-8")
+    assert_one_line(run("task", "evaluate", name, f"{name}/model", file), f"there is no {wanted} of {name} in {file}")
+    good = FILES[name][0]
+    done = run("task", "train", name, "--train", file, "--dev", good, "--output", "never", *SIZES)
+    assert_one_line(done, f"there is no {wanted} of {name} in {file}")
+    assert not (folder / "never").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "text"),
+    [
+        ("ner", "new.conll", NER.replace("LOC", "SHIP")),
+        ("srl", "new.gold_conll", SRL.replace("ARG1", "SHIP")),
+    ],
+    ids=["ner", "srl"],
+)
+@pytest.mark.filterwarnings("default::elmokit.errors.ElmokitWarning")
+def test_labels_that_training_never_saw_are_named(folder: Path, run: Call, name: str, file: str, text: str) -> None:
+    (folder / file).write_text(text, encoding="utf-8")
+    done = run("task", "evaluate", name, f"{name}/model", file)
+    assert done.returncode == 0 and done.stdout.startswith("f1 ")
+    assert f"{file}: training never saw the labels SHIP (1)" in done.stderr and "first in 'Ada saw" in done.stderr
+    assert "never saw" not in run("task", "evaluate", name, f"{name}/model", FILES[name][0]).stderr

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks import runner
@@ -356,7 +356,8 @@ def test_a_run_with_more_examples_is_refused(data: dict[str, Any], tmp_path: Pat
 def test_a_type_of_entity_that_only_dev_has(data: dict[str, Any], tmp_path: Path) -> None:
     path = Path(data["dev"][0])
     path.write_text(path.read_text(encoding="utf-8").replace("B-LOC", "B-CITY"), encoding="utf-8")
-    result = train(data, tmp_path / "run", {"num_epochs": 14, "elmo": {"place": "none"}})
+    with pytest.warns(ElmokitWarning, match=r"dev\.conll: training never saw the labels CITY \(12\)"):
+        result = train(data, tmp_path / "run", {"num_epochs": 14, "elmo": {"place": "none"}})
     assert 30 < result["dev"]["recall"] < 70  # people are found, cities cannot be
     tags = json.loads((tmp_path / "run/model/task.json").read_text())["labels"]["tags"]
     assert tags == ["O", "B-LOC", "I-LOC", "L-LOC", "U-LOC", "B-PER", "I-PER", "L-PER", "U-PER"]
@@ -364,8 +365,9 @@ def test_a_type_of_entity_that_only_dev_has(data: dict[str, Any], tmp_path: Path
 
 def test_training_sentences_without_entities(data: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "none.conll").write_text("a X X O\nb X X O\n\nc X X O\n")
-    result = train({**data, "train": [str(tmp_path / "none.conll")]}, tmp_path / "run", {"num_epochs": 1})
-    assert result["dev"]["f1"] == 0
+    with pytest.raises(InputError, match=r"there is no entity of ner in .*none\.conll: give files of this task\."):
+        train({**data, "train": [str(tmp_path / "none.conll")]}, tmp_path / "run", {"num_epochs": 1})
+    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize("name", ["train", "dev", "test"])

@@ -61,6 +61,8 @@ class Task(ABC, Generic[Example]):
     """Whether a file that a user gives for a prediction is one text, not one a line."""
     settings: ClassVar[type[Config]]
     """Of the task's model."""
+    needs: ClassVar[str] = ""
+    """What single examples may lack, in a word, but not all examples of a file: without it nothing can be scored."""
 
     @abstractmethod
     def read(self, paths: Iterable[Path], settings: Any, *, training: bool) -> Iterator[Example]:
@@ -73,6 +75,14 @@ class Task(ABC, Generic[Example]):
     @abstractmethod
     def find_labels(self, examples: Sequence[Example]) -> Labels:
         """What the model must know of the labels in training."""
+
+    def has_gold(self, example: Example) -> bool:
+        """Whether an example has what the task `needs`."""
+        return True
+
+    def gold_labels(self, example: Example) -> Iterable[str]:
+        """The tags of an example, of a task whose models know those of training only."""
+        return ()
 
     @abstractmethod
     def build(self, settings: Any, inputs: TokenInputs, labels: Labels) -> TaskModel:

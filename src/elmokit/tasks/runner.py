@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from elmokit.errors import ConfigError, InputError
+from elmokit.errors import ConfigError
 from elmokit.formats import load
 from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats.parts import fingerprint
@@ -23,8 +23,8 @@ from elmokit.tasks.base import Task
 from elmokit.tasks.batches import EpochBatches
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.layer_store import Report as Embedding
+from elmokit.tasks.sets import read_examples, read_sets, warn_of_unseen
 from elmokit.tasks.step import TaskStep
-from elmokit.tasks.subsets import draw_share
 from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained
 from elmokit.tasks.words import build_table, read_vectors
 from elmokit.text.files import file_sha256
@@ -85,8 +85,10 @@ def train_task(
         shutil.rmtree(checkpoints.directory, ignore_errors=True)
         return done
     torch.manual_seed(config.seed)
-    sets = read_sets(task, config, files)
+    sets = read_sets(task, config, train=files.train, dev=files.dev, test=files.test)
     trained = _build(task, config, files, sets["train"])
+    for name, patterns in (("dev", files.dev), ("test", files.test)):
+        warn_of_unseen(task, trained.labels, sets[name], patterns)
     trained.prepare([example for examples in sets.values() for example in examples], embedding)
     output.mkdir(parents=True, exist_ok=True)
     batches = _build_batches(trained, sets["train"])
@@ -188,29 +190,10 @@ def _score(best: TrainedTask, sets: Mapping[str, Sequence[Any]], output: Path) -
 
 def evaluate_task(trained: TrainedTask, patterns: Sequence[str]) -> dict[str, float]:
     """Figures of a trained model on files."""
-    examples = _read(trained.task, trained.config, patterns, training=False)
+    examples = read_examples(trained.task, trained.config, patterns, training=False)
+    warn_of_unseen(trained.task, trained.labels, examples, patterns)
     trained.prepare(examples)
     return dict(trained.task.score(examples, trained.predict(examples)))
-
-
-def read_sets(task: Task[Any], config: TaskConfig, files: TaskFiles) -> dict[str, list[Any]]:
-    """The examples of the training, dev and test files; no test files, no test examples."""
-    if not files.train or not files.dev:
-        missing = "dev" if files.train else "training"
-        raise InputError(f"there are no {missing} files for {task.name}: name at least one.")
-    named = {"train": files.train, "dev": files.dev, "test": files.test}
-    sets = {name: _read(task, config, paths, training=name == "train") for name, paths in named.items()}
-    return {**sets, "train": draw_share(sets["train"], config.train_fraction, config.seed)}
-
-
-def _read(task: Task[Any], config: TaskConfig, patterns: Sequence[str], *, training: bool) -> list[Any]:
-    if not patterns:
-        return []
-    settings = task.read_settings(config.model)
-    examples = list(task.read(find_files(patterns), settings, training=training))
-    if not examples:
-        raise InputError(f"there is no example of {task.name} in {', '.join(patterns)}: give files of this task.")
-    return examples
 
 
 def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequence[Any]) -> TrainedTask:

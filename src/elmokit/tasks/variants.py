@@ -26,7 +26,8 @@ from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.layer_store import Report as Embedding
 from elmokit.tasks.processes import locked, run_side_by_side
-from elmokit.tasks.runner import TaskFiles, read_result, read_sets
+from elmokit.tasks.runner import read_result
+from elmokit.tasks.sets import read_sets
 from elmokit.text.files import file_sha256
 from elmokit.training.corpus import find_files
 
@@ -97,7 +98,7 @@ class Experiment:
     def read_sets(self) -> dict[str, list[Any]]:
         """All examples of the training, dev and test files, whatever share of them a run takes."""
         whole = self.config().model_copy(update={"train_fraction": 1.0})
-        return read_sets(self.task, whole, TaskFiles(self.train, self.dev, self.output, self.test))
+        return read_sets(self.task, whole, train=self.train, dev=self.dev, test=self.test)
 
     @cached_property
     def test_examples(self) -> list[Any]:

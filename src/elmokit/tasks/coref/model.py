@@ -171,6 +171,7 @@ class Coref(Task[CorefDocument]):
     fields: ClassVar[tuple[str, ...]] = ("document",)
     whole_files: ClassVar[bool] = True
     settings: ClassVar[type[Config]] = CorefSettings
+    needs: ClassVar[str] = "mention"
 
     def read(self, paths: Iterable[Path], settings: CorefSettings, *, training: bool) -> Iterator[CorefDocument]:
         """CoNLL-2012 files, LitBank, OntoGUM; training documents in pieces."""
@@ -191,6 +192,10 @@ class Coref(Task[CorefDocument]):
             "genres": sorted({example.genre for example in examples if example.genre is not None}),
             "speakers": any(example.speakers is not None for example in examples),
         }
+
+    def has_gold(self, example: CorefDocument) -> bool:
+        """Whether it has mentions."""
+        return bool(example.clusters)
 
     def build(self, settings: CorefSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """See `Task`."""

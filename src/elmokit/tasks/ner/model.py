@@ -97,6 +97,7 @@ class Ner(Task[NerExample]):
     name: ClassVar[str] = "ner"
     metric: ClassVar[str] = "f1"
     settings: ClassVar[type[Config]] = NerSettings
+    needs: ClassVar[str] = "entity"
 
     def read(self, paths: Iterable[Path], settings: NerSettings, *, training: bool) -> Iterator[NerExample]:
         """CoNLL-2003 or WNUT files, told apart by their columns."""
@@ -110,6 +111,14 @@ class Ner(Task[NerExample]):
         """All BIOUL tags of the entity types."""
         types = sorted({span.type for example in examples for span in example.spans})
         return {"tags": ["O", *(f"{letter}-{kind}" for kind in types for letter in "BILU")]}
+
+    def has_gold(self, example: NerExample) -> bool:
+        """Whether it has an entity."""
+        return bool(example.spans)
+
+    def gold_labels(self, example: NerExample) -> Iterable[str]:
+        """See `Task`."""
+        return example.tags
 
     def build(self, settings: NerSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """See `Task`."""

@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from elmokit.config import Config, Positive
-from elmokit.errors import InputError
 from elmokit.tasks.base import Labels, Predictor, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.highway_lstm import InterleavedLstm
@@ -169,18 +168,15 @@ class Srl(Task[RoleExample]):
     name: ClassVar[str] = "srl"
     metric: ClassVar[str] = "f1"
     settings: ClassVar[type[Config]] = SrlSettings
+    needs: ClassVar[str] = "predicate"
 
     def read(self, paths: Iterable[Path], settings: SrlSettings, *, training: bool) -> Iterator[RoleExample]:
         """Files of PropBank on EWT, of CoNLL-2012 and of CoNLL-2005; sentences without predicates come along."""
-        found, path = False, None
         for path in paths:
             for sentence in read_sentences(path, settings.format):
                 places = tuple(predicate.index for predicate in sentence.predicates)
-                found = found or bool(places)
                 for number, pair in enumerate(sentence.examples() or (None,)):
                     yield RoleExample(sentence.tokens, pair, places, number == 0)
-        if path is not None and not found:
-            raise InputError(f"{path} has no predicate, so there are no roles: give files with predicate columns.")
 
     def texts(self, example: RoleExample) -> tuple[Text, ...]:
         """The sentence."""
@@ -191,6 +187,14 @@ class Srl(Task[RoleExample]):
         tags = {tag for example in examples if example.pair is not None for tag in example.pair.tags}
         labels = sorted({tag[2:] for tag in tags if tag != "O"})
         return {"tags": ["O", *(f"{letter}-{label}" for label in labels for letter in "BI")]}
+
+    def has_gold(self, example: RoleExample) -> bool:
+        """Whether it is about a predicate."""
+        return example.pair is not None
+
+    def gold_labels(self, example: RoleExample) -> Iterable[str]:
+        """See `Task`."""
+        return () if example.pair is None else example.pair.tags
 
     def build(self, settings: SrlSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """See `Task`."""

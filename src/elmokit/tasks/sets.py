@@ -1,0 +1,60 @@
+"""The examples of a run's files, and what is said of files that a model cannot do right by."""
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from elmokit.errors import ElmokitWarning, InputError
+from elmokit.tasks.base import Labels, Task
+from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.subsets import draw_share
+from elmokit.training.corpus import find_files
+
+_OUTSIDE = "O"
+_WORDS_SHOWN = 8
+
+
+def read_sets(
+    task: Task[Any], config: TaskConfig, *, train: Sequence[str], dev: Sequence[str], test: Sequence[str] = ()
+) -> dict[str, list[Any]]:
+    """The examples of the training, dev and test files; no test files, no test examples."""
+    if not train or not dev:
+        raise InputError(f"there are no {'dev' if train else 'training'} files for {task.name}: name at least one.")
+    named = {"train": train, "dev": dev, "test": test}
+    sets = {
+        name: read_examples(task, config, patterns, training=name == "train") if patterns else []
+        for name, patterns in named.items()
+    }
+    return {**sets, "train": draw_share(sets["train"], config.train_fraction, config.seed)}
+
+
+def read_examples(task: Task[Any], config: TaskConfig, patterns: Sequence[str], *, training: bool) -> list[Any]:
+    """The examples of files; those that have nothing to learn or to score are refused."""
+    settings = task.read_settings(config.model)
+    examples = list(task.read(find_files(patterns), settings, training=training))
+    wanted = "example" if not examples else task.needs if not any(map(task.has_gold, examples)) else ""
+    if wanted:
+        raise InputError(f"there is no {wanted} of {task.name} in {', '.join(patterns)}: give files of this task.")
+    return examples
+
+
+def warn_of_unseen(task: Task[Any], labels: Labels, examples: Sequence[Any], patterns: Sequence[str]) -> None:
+    """Say which labels of files a model can never predict, because training did not have them."""
+    known = set(labels.get("tags", ()))
+    unseen: Counter[str] = Counter()
+    first: tuple[str, ...] = ()
+    for example in examples:
+        own = {tag for tag in task.gold_labels(example) if tag != _OUTSIDE and f"B-{tag[2:]}" not in known}
+        if own and not unseen:
+            first = next(task.sentences([example]))
+        unseen.update({tag[2:] for tag in own})
+    if unseen:
+        listed = ", ".join(f"{label} ({number})" for label, number in sorted(unseen.items()))
+        begin = " ".join(first[:_WORDS_SHOWN]) + (" …" if len(first) > _WORDS_SHOWN else "")
+        warnings.warn(
+            f"{', '.join(patterns)}: training never saw the labels {listed}, with the number of examples, first in "
+            f"{begin!r}; they count as missed: train on files that have them, or correct the labels.",
+            ElmokitWarning,
+            stacklevel=2,
+        )
