@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 import elmokit
+from elmokit.amx import avoid_hidden_tiles
 from elmokit.config import CharacterInput, LstmStack
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
@@ -204,6 +205,7 @@ def trained_error(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def main() -> None:
+    avoid_hidden_tiles()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--size", choices=SIZES, default="small")
     parser.add_argument("--threads", type=int, default=2)
