@@ -108,6 +108,9 @@ def training() -> list[str]:
     ):
         speed = result["tokens_per_second"]
         lines.append(f"| {name} | {result['negatives']} | {result['ratio']} × | {speed['elmokit']:,} |")
+        if rounded := result.get("bfloat16"):
+            own = speed["elmokit, bfloat16"]
+            lines.append(f"| the same, bfloat16 by tiles | {result['negatives']} | {rounded['ratio']} × | {own:,} |")
     first = results[0]
     worst = max(result["largest_relative_difference_of_losses"] for result in results)
     lines += [
@@ -115,6 +118,8 @@ def training() -> list[str]:
         f"Medians of interleaved rounds on {first['threads']} cores; losses of both agree within {worst:.0e}. A window "
         f"of this prose has {first['distinct_tokens_a_window']} distinct tokens.",
     ]
+    if differences := [result["bfloat16"]["difference"] for result in results if "bfloat16" in result]:
+        lines[-1] += f" With bfloat16 they differ by at most {max(differences):.0e}."
     return lines + source(*results)
 
 

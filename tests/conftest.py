@@ -1,6 +1,7 @@
 """Tiny seeded biLMs of several kinds, and what all tests need of their process."""
 
 import copy
+import os
 import signal
 import socket
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import torch
 from elmokit.amx import avoid_hidden_tiles
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput
 from elmokit.model.bilm import BiLM
+from elmokit.model.engines.native import NativeCell, build_native_cell, find_native_cell
 from elmokit.text.vocabulary import SPECIALS, Vocabulary
 
 avoid_hidden_tiles()
@@ -76,6 +78,23 @@ def tiny_bilm() -> BiLM:
     """The same with 50 characters a token, as `batch_to_ids` gives and the documents speak of."""
     characters = _BYTES.model_copy(update={"max_characters": 50})
     return BiLM(CONFIGS["softmax"].model_copy(update={"input": characters}), vocabulary=WORDS, seed=1).eval()
+
+
+@pytest.fixture(scope="session")
+def built_cell(tmp_path_factory: pytest.TempPathFactory) -> NativeCell:
+    """The fused cell, built into a folder of its own."""
+    before = os.environ.get("ELMOKIT_CACHE")
+    os.environ["ELMOKIT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    try:
+        path = build_native_cell()
+        cell = find_native_cell()
+        assert cell is not None and cell.path == path
+        return cell
+    finally:
+        os.environ.pop("ELMOKIT_CACHE")
+        if before is not None:
+            os.environ["ELMOKIT_CACHE"] = before
+        find_native_cell.cache_clear()
 
 
 @pytest.fixture(autouse=True)

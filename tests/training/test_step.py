@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
+from elmokit.model.engines.native import NativeCell
 from elmokit.training.config import LossConfig
 from elmokit.training.distributed import Processes
 from elmokit.training.step import LanguageModelStep, RowDropout
@@ -198,6 +199,29 @@ def test_bfloat16_is_close_and_float16_is_refused_on_the_cpu(tiny: Callable[[str
     assert losses[0] == pytest.approx(losses[1], rel=0.02)
     with pytest.raises(ConfigError, match=r"float16.*GPU"):
         build_step(tiny("softmax"), FULL, precision="float16")
+
+
+@pytest.mark.parametrize("loss", [FULL, SAMPLED], ids=["full", "sampled"])
+def test_bfloat16_by_tiles_is_close(
+    tiny: Callable[[str], BiLM], loss: LossConfig, built_cell: NativeCell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if built_cell.tiles is None:
+        pytest.skip("this processor has no AMX")
+    monkeypatch.setattr("elmokit.training.step.find_native_cell", lambda: built_cell)
+    found = {}
+    for precision in ("float32", "bfloat16"):
+        bilm = tiny("softmax")
+        with torch.no_grad():
+            for parameter in bilm.parameters():
+                parameter /= 4  # weights as they are in training, far from the clips
+        step = build_step(bilm, loss, precision=precision)
+        losses = [step(window, number).loss for number, window in enumerate(windows_of(bilm))]
+        found[precision] = (losses, gradients(bilm))
+    (losses, exact), (rounded_losses, rounded) = found.values()
+    assert losses != rounded_losses
+    assert losses == pytest.approx(rounded_losses, rel=1e-3)
+    for name, gradient in exact.items():
+        assert float((rounded[name] - gradient).norm()) < 0.02 * float(gradient.norm()), name
 
 
 def test_a_model_without_a_softmax_is_refused(tiny: Callable[[str], BiLM]) -> None:

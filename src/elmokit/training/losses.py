@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmokit.errors import ConfigError
+from elmokit.model.engines.tiles import PLAIN_PRODUCTS, Products
 from elmokit.model.softmax import Softmax
 
 _CHUNK_SCORES = 2**21
@@ -146,7 +147,14 @@ class LogUniformSampler:
         return logs
 
 
-def sampled_loss(h: Tensor, places: Tensor, rows: Tensor, biases: Tensor, candidates: Candidates) -> Tensor:
+def sampled_loss(
+    h: Tensor,
+    places: Tensor,
+    rows: Tensor,
+    biases: Tensor,
+    candidates: Candidates,
+    products: Products = PLAIN_PRODUCTS,
+) -> Tensor:
     """The sampled loss, summed: not a likelihood.
 
     Args:
@@ -155,36 +163,48 @@ def sampled_loss(h: Tensor, places: Tensor, rows: Tensor, biases: Tensor, candid
         rows: the candidates' rows of the softmax (K, P).
         biases: their biases (K,).
         candidates: what was drawn.
+        products: how matrices are multiplied.
     """
     offset = torch.from_numpy(candidates.log_expected).to(h)  # (K,)
-    loss: Tensor = _SampledLoss.apply(h, rows, biases, places, offset, candidates.num_samples)
+    loss: Tensor = _SampledLoss.apply(h, rows, biases, places, offset, candidates.num_samples, products)
     return loss
 
 
 class _SampledLoss(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, h: Tensor, rows: Tensor, biases: Tensor, places: Tensor, offset: Tensor, num_samples: int
+        ctx: Any,
+        h: Tensor,
+        rows: Tensor,
+        biases: Tensor,
+        places: Tensor,
+        offset: Tensor,
+        num_samples: int,
+        products: Products,
     ) -> Tensor:
-        total = h.new_zeros(())
+        total, h = h.new_zeros(()), h.contiguous()
         corrected = biases - offset  # (K,)
         samples, sample_bias = rows[:num_samples], corrected[:num_samples]  # (S, P), (S,)
+        to_scores, to_outputs = products.prepare(samples.T), products.prepare(samples)
         dh, drows, dbiases = torch.empty_like(h), torch.zeros_like(rows), torch.zeros_like(biases)
         dsamples, dsample_bias = drows[:num_samples], dbiases[:num_samples]  # (S, P), (S,)
         for part in _chunks(len(h), num_samples):
             own_place = places[part]  # (n,)
             own_row = rows[own_place]  # (n, P)
             own = (h[part] * own_row).sum(1) + corrected[own_place]  # (n,)
-            logits = torch.addmm(sample_bias, h[part], samples.T)  # (n, S)
+            scores = to_scores.multiply(h[part], h.new_empty(len(own), num_samples), sample_bias)  # (n, S)
             hit = (own_place < num_samples).nonzero()[:, 0]  # a sample that is the target counts once, as the target
-            logits[hit, own_place[hit]] = -torch.inf
-            normalizer = torch.logaddexp(logits.logsumexp(1), own)  # (n,)
-            total += (normalizer - own).sum()
-            p = logits.sub_(normalizer[:, None]).exp_()  # (n, S)
-            surplus = (own - normalizer).expm1_()  # (n,): p of the target, less one
-            dh[part] = torch.mm(p, samples).addcmul_(surplus[:, None], own_row)
-            dsamples.addmm_(p.T, h[part])
-            dsample_bias += p.sum(0)
+            scores[hit, own_place[hit]] = -torch.inf
+            largest = torch.maximum(scores.amax(1), own)  # (n,)
+            odds = scores.sub_(largest[:, None]).exp_()  # (n, S)
+            sums = odds.sum(1) + (own - largest).exp_()  # (n,)
+            surprise = largest + sums.log() - own  # (n,)
+            total += surprise.sum()
+            surplus = (-surprise).expm1_()  # (n,): p of the target, less one
+            share = sums.reciprocal_()[:, None]  # (n, 1): p of a sample is its odds × this
+            to_outputs.multiply(odds, dh[part]).mul_(share).addcmul_(surplus[:, None], own_row)
+            products.add_turned(odds, h[part] * share, dsamples)
+            dsample_bias += odds.T @ share[:, 0]
             drows.index_add_(0, own_place, surplus[:, None] * h[part])
             dbiases.index_add_(0, own_place, surplus)
         ctx.save_for_backward(dh, drows, dbiases)
@@ -193,7 +213,7 @@ class _SampledLoss(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, scale: Tensor) -> tuple[Tensor | None, ...]:
-        return (*(tensor * scale for tensor in ctx.saved_tensors), None, None, None)
+        return (*(tensor * scale for tensor in ctx.saved_tensors), None, None, None, None)
 
 
 def _chunks(num_rows: int, num_scores: int) -> Iterator[slice]:

@@ -23,6 +23,7 @@ from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
 from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
+from elmokit.model.engines.tiles import PLAIN_PRODUCTS, Products
 from elmokit.model.engines.train import TrainEngine
 from elmokit.model.engines.workers import compute_on_one_core
 from elmokit.model.lstm import Lstm, LstmState
@@ -82,7 +83,8 @@ class LanguageModelStep:
         dropout: on the input of every layer and on the top output.
         seed: of negatives and masks.
         processes: those that share the work.
-        precision: of products on devices that have it; weights and losses stay in float32.
+        precision: of products on devices that have it; weights and losses stay in float32. On a CPU with AMX and the
+            fused cell, bfloat16 is that of the products of LSTMs and sampled softmax.
         threads: cores for the two directions; None takes two if there are.
     """
 
@@ -114,9 +116,8 @@ class LanguageModelStep:
         self._precision = precision
         if precision == "float16" and self._device.type == "cpu":
             raise ConfigError("precision 'float16' needs a GPU: take bfloat16 or float32 on the CPU.")
-        if precision == "bfloat16" and self._device.type == "cpu":
-            refuse_hidden_tiles("precision 'bfloat16'")
-        self._engine: Engine = TrainEngine(find_native_cell()) if precision == "float32" else PlainEngine()
+        self._products: Products = PLAIN_PRODUCTS
+        self._engine, self._casts = self._choose_engine()
         self._sampler = (
             LogUniformSampler(len(bilm.softmax.bias), loss.num_negatives) if loss.kind == "sampled" else None
         )
@@ -124,6 +125,18 @@ class LanguageModelStep:
             threads = 2 if self.processes.size == 1 and usable_cores() > 1 else 1
         threaded = threads > 1 and self._device.type == "cpu"
         self._pool = ThreadPoolExecutor(2, "elmokit-side", initializer=compute_on_one_core) if threaded else None
+
+    def _choose_engine(self) -> tuple[Engine, bool]:
+        """What runs the layers, and whether torch is to choose the precision of products beside it."""
+        native = find_native_cell()
+        if self._precision == "float32":
+            return TrainEngine(native), False
+        if self._precision == "bfloat16" and self._device.type == "cpu":
+            if native is not None and native.tiles is not None and self._dtype == torch.float32:
+                self._products = native.tiles
+                return TrainEngine(native, native.tiles), False
+            refuse_hidden_tiles("precision 'bfloat16'")
+        return PlainEngine(), True
 
     def parameters(self) -> tuple[list[tuple[str, nn.Parameter]], list[tuple[str, nn.Parameter]]]:
         """The parameters to train, by name: those with dense gradients, those with sparse ones."""
@@ -193,7 +206,7 @@ class LanguageModelStep:
         return first, second
 
     def _autocast(self) -> AbstractContextManager[Any]:
-        if self._precision == "float32":
+        if not self._casts:
             return nullcontext()
         return torch.autocast(self._device.type, getattr(torch, self._precision))
 
@@ -252,7 +265,8 @@ class LanguageModelStep:
         rows, biases = (
             parameter.detach()[ids].requires_grad_(parameter.requires_grad) for parameter in (weight, softmax.bias)
         )
-        loss = sampled_loss(top, torch.from_numpy(candidates.places(places)).to(self._device), rows, biases, candidates)
+        own = torch.from_numpy(candidates.places(places)).to(self._device)  # (N,)
+        loss = sampled_loss(top, own, rows, biases, candidates, self._products)
         trained = [parameter for parameter in (weight, softmax.bias) if parameter.requires_grad]
 
         def deposit(gradients: list[Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""The fused cell in C: built on request by the machine's own compiler, used if it is there, never needed.
+"""The fused cell and tiles in C: built on request by the machine's own compiler, used if they are there, never needed.
 
 The library lives in the cache directory under a name that depends on its source, the compiler's flags and the CPU, so a
 new elmokit or another machine never picks up a stale one. It is reached through ctypes, which lets other threads run
@@ -20,8 +20,9 @@ from torch import Tensor
 from elmokit.cache import cache_directory
 from elmokit.errors import ConfigError, ElmokitError
 from elmokit.model.cell import LayerWeights
+from elmokit.model.engines.tiles import TileProducts
 
-_SOURCE = Path(__file__).with_name("cell.c")
+_SOURCES = tuple(Path(__file__).with_name(name) for name in ("cell.c", "tiles.c"))
 _FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-fno-trapping-math", "-shared", "-fPIC")
 
 
@@ -40,6 +41,8 @@ class NativeCell:
         self._train.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 4 + [ctypes.c_float]
         self._back.argtypes = [ctypes.c_int64] * 2 + [ctypes.c_void_p] * 6 + [ctypes.c_float]
         self._cell.restype = self._steps.restype = self._train.restype = self._back.restype = None
+        self.tiles = TileProducts(library) if library.elmokit_tiles_ready() else None
+        """Products in bfloat16, on processors that have AMX."""
 
     def __call__(
         self,
@@ -123,7 +126,7 @@ class NativeCell:
 
 def library_path() -> Path:
     """Where the library of this version and this machine lies, built or not."""
-    key = hashlib.sha256(_SOURCE.read_bytes())
+    key = hashlib.sha256(b"".join(source.read_bytes() for source in _SOURCES))
     key.update(" ".join((*_FLAGS, platform.machine(), _cpu_features())).encode())
     return cache_directory() / "engine" / f"cell-{key.hexdigest()[:16]}.so"
 
@@ -158,7 +161,8 @@ def build_native_cell() -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        done = subprocess.run([compiler, *_FLAGS, str(_SOURCE), "-o", str(temporary)], capture_output=True, text=True)
+        command = [compiler, *_FLAGS, *map(str, _SOURCES), "-o", str(temporary)]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
             raise ElmokitError(f"{compiler} could not build the fused cell ({reason}): go on without it.")

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from elmokit.model.cell import LayerWeights
 from elmokit.model.engines.native import NativeCell
+from elmokit.model.engines.tiles import PLAIN_PRODUCTS, Products
 
 
 class TrainEngine:
@@ -24,10 +25,11 @@ class TrainEngine:
 
     Args:
         native: the fused cell for float32 on the CPU, None for the portable steps.
+        products: how float32 matrices on the CPU are multiplied; None as torch does.
     """
 
-    def __init__(self, native: NativeCell | None = None) -> None:
-        self._native = native
+    def __init__(self, native: NativeCell | None = None, products: Products | None = None) -> None:
+        self._native, self._products = native, products
 
     def run_layer(
         self,
@@ -42,6 +44,7 @@ class TrainEngine:
         """See `Engine.run_layer`."""
         x = x if index is None else x[index]  # (N, P)
         new = None if starts is None else starts[:, None].to(x.dtype)  # (N, 1)
+        fast = x.dtype == torch.float32 and x.device.type == "cpu"
         y, last_h, last_c = _Layer.apply(
             x,
             h,
@@ -53,7 +56,8 @@ class TrainEngine:
             new,
             tuple(batch_sizes),
             (weights.cell_clip, weights.projection_clip),
-            (self._native or PORTABLE_CELL) if x.dtype == torch.float32 and x.device.type == "cpu" else PORTABLE_CELL,
+            (fast and self._native) or PORTABLE_CELL,
+            (fast and self._products) or PLAIN_PRODUCTS,
         )
         return y, last_h, last_c
 
@@ -75,6 +79,7 @@ class _Layer(torch.autograd.Function):
         batch_sizes: tuple[int, ...],
         clips: tuple[float | None, float | None],
         cell: "NativeCell | _PortableCell",
+        products: Products,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs (N, P) and the state after each row's end."""
         cell_clip, projection_clip = clips
@@ -86,21 +91,23 @@ class _Layer(torch.autograd.Function):
         before_c, tanh_c, out = (x.new_empty(num_tokens, cell_dim) for _ in range(3))  # 3 × (N, H)
         y = out if projection is None else x.new_empty(num_tokens, width)  # (N, P)
         first_h, first_c, h, c = h, c, h.clone(), c.clone()
+        to_gates = products.prepare(weight)
+        to_output = None if projection is None else products.prepare(projection)
         for begin, end in pairwise(accumulate(batch_sizes, initial=0)):
             n, step = end - begin, slice(begin, end)
             if starts is not None:
                 h[:n].lerp_(first_h[:n], starts[step])
                 c[:n].lerp_(first_c[:n], starts[step])
             inputs[step, width:], before_c[step] = h[:n], c[:n]
-            torch.addmm(bias, inputs[step], weight, out=gates[step])
+            to_gates.multiply(inputs[step], gates[step], bias)
             cell.activate(gates[step], c[:n], tanh_c[step], out[step], cell_clip)
-            if projection is not None:
-                torch.mm(out[step], projection, out=y[step])
+            if to_output is not None:
+                to_output.multiply(out[step], y[step])
                 if projection_clip is not None:
                     y[step].clamp_(-projection_clip, projection_clip)
             h[:n] = y[step]
         ctx.save_for_backward(inputs, y, gates, before_c, tanh_c, out, weight, projection, starts)
-        ctx.batch_sizes, ctx.clips, ctx.cell = batch_sizes, clips, cell
+        ctx.batch_sizes, ctx.clips, ctx.cell, ctx.products = batch_sizes, clips, cell, products
         return y, h, c
 
     @staticmethod
@@ -109,7 +116,9 @@ class _Layer(torch.autograd.Function):
         inputs, y, gates, before_c, tanh_c, out, weight, projection, starts = ctx.saved_tensors
         cell_clip, projection_clip = ctx.clips
         width, most = dy.shape[1], max(ctx.batch_sizes, default=0)
-        transposed = weight.T.contiguous()  # (4H, 2P)
+        products: Products = ctx.products
+        to_inputs = products.prepare(weight.T.contiguous())  # (4H, 2P)
+        to_memory = None if projection is None else products.prepare(projection.T)  # (P, H)
         dweight, dbias = torch.zeros_like(weight), weight.new_zeros(weight.shape[1])  # (2P, 4H), (4H,)
         dprojection = None if projection is None else torch.zeros_like(projection)  # (H, P)
         dinputs = torch.empty_like(inputs)  # (N, 2P)
@@ -119,17 +128,17 @@ class _Layer(torch.autograd.Function):
         for begin, end in reversed(list(pairwise(accumulate(ctx.batch_sizes, initial=0)))):
             n, step = end - begin, slice(begin, end)
             dy[step] += dh[:n]
-            if projection is None or dprojection is None:
+            if to_memory is None or dprojection is None:
                 step_dout = dy[step]  # (n, H)
             else:
                 if projection_clip is not None:
                     dy[step].masked_fill_(y[step].abs() >= projection_clip, 0)
-                dprojection.addmm_(out[step].T, dy[step])
-                step_dout = torch.mm(dy[step], projection.T, out=dout[:n])  # (n, H)
+                products.add_turned(out[step], dy[step], dprojection)
+                step_dout = to_memory.multiply(dy[step], dout[:n])  # (n, H)
             ctx.cell.differentiate(gates[step], before_c[step], tanh_c[step], step_dout, dc[:n], dgates[:n], cell_clip)
-            dweight.addmm_(inputs[step].T, dgates[:n])
+            products.add_turned(inputs[step], dgates[:n], dweight)
             dbias += dgates[:n].sum(0)
-            torch.mm(dgates[:n], transposed, out=dinputs[step])
+            to_inputs.multiply(dgates[:n], dinputs[step])
             dh[:n] = dinputs[step, width:]
             if starts is not None:
                 for gradient, first in ((dh, first_dh), (dc, first_dc)):
@@ -139,7 +148,7 @@ class _Layer(torch.autograd.Function):
         return (
             *(dinputs[:, :width], dh + first_dh, dc + first_dc),
             *(dweight[:width], dweight[width:], dbias, dprojection),
-            *(None, None, None, None),
+            *(None, None, None, None, None),
         )
 
 

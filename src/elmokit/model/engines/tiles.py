@@ -1,0 +1,115 @@
+"""Products of matrices in training: as they are, or rounded to bfloat16 by AMX tiles, several times as fast.
+
+A matrix that many rows are multiplied with is prepared once. Sums are float32 either way.
+
+Notation: n rows, K and M widths.
+"""
+
+import ctypes
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+_SIDE = 32
+"""Tiles come in squares of this size; see tiles.c."""
+
+
+class Matrix(Protocol):
+    """A matrix (K, M) to multiply rows with."""
+
+    def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
+        """Rows (n, K) @ matrix + bias (M,) → out (n, M)."""
+
+
+class Products(Protocol):
+    """How matrices are multiplied."""
+
+    def prepare(self, matrix: Tensor) -> Matrix:
+        """A matrix (K, M) for many products."""
+
+    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+        """Add the transpose of left (n, K) @ right (n, M) to total (K, M)."""
+
+
+class PlainProducts:
+    """As torch multiplies, on any device and in any precision."""
+
+    def prepare(self, matrix: Tensor) -> Matrix:
+        """See `Products`."""
+        return _PlainMatrix(matrix)
+
+    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+        """See `Products`."""
+        total.addmm_(left.T, right)
+
+
+class _PlainMatrix:
+    def __init__(self, matrix: Tensor) -> None:
+        self._matrix = matrix
+
+    def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
+        """See `Matrix`."""
+        if bias is None:
+            return torch.mm(rows, self._matrix, out=out)
+        return torch.addmm(bias, rows, self._matrix, out=out)
+
+
+class TileProducts:
+    """Rounded to bfloat16; float32 tensors on the CPU, whose rows are contiguous.
+
+    Args:
+        library: the loaded one of `elmokit.model.engines.native`.
+    """
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self.pack, self.multiply, self.add = (
+            getattr(library, f"elmokit_tiles_{name}") for name in ("pack", "multiply", "add")
+        )
+        size, pointer = ctypes.c_int64, ctypes.c_void_p
+        self.pack.argtypes = [size, size, pointer, size, pointer]
+        self.multiply.argtypes = [size, size, size, pointer, size, pointer, pointer, pointer, size, pointer]
+        self.add.argtypes = [size, size, size, pointer, size, pointer, size, pointer, pointer]
+        self.pack.restype = self.multiply.restype = self.add.restype = None
+
+    def prepare(self, matrix: Tensor) -> Matrix:
+        """See `Products`."""
+        return _TileMatrix(self, matrix)
+
+    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+        """See `Products`."""
+        (num_rows, height), width = left.shape, right.shape[1]
+        scratch = _tiles(num_rows, height + _SIDE + width)
+        pointers = (left.data_ptr(), left.stride(0), right.data_ptr(), right.stride(0), total.data_ptr())
+        self.add(height, width, num_rows, *pointers, scratch.data_ptr())
+
+
+class _TileMatrix:
+    def __init__(self, products: TileProducts, matrix: Tensor) -> None:
+        self._products = products
+        self._shape = matrix.shape
+        self._packed = _tiles(*matrix.shape)
+        matrix = matrix.contiguous()
+        products.pack(*matrix.shape, matrix.data_ptr(), matrix.stride(0), self._packed.data_ptr())
+
+    def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
+        """See `Matrix`."""
+        depth, width = self._shape
+        scratch = _tiles(len(rows), depth)
+        self._products.multiply(
+            *(len(rows), width, depth, rows.data_ptr(), rows.stride(0), self._packed.data_ptr()),
+            *(None if bias is None else bias.data_ptr(), out.data_ptr(), out.stride(0), scratch.data_ptr()),
+        )
+        return out
+
+
+def _tiles(height: int, width: int) -> Tensor:
+    """Room for a matrix in whole tiles."""
+    return torch.empty(_whole(height) * _whole(width), dtype=torch.int16)
+
+
+def _whole(size: int) -> int:
+    return -(-size // _SIDE) * _SIDE
+
+
+PLAIN_PRODUCTS = PlainProducts()
