@@ -212,8 +212,9 @@ def test_carried_state_starts_at_zero_and_matters(source: Path, out: Path, bilm:
     assert results[0] == results[1]
     embed_file(source, out.with_name("c.npz"), Embedder(bilm, threads=1), EmbedOptions(batch_size=2))
     with open_embeddings(out.with_name("a.npz")) as a, open_embeddings(out.with_name("c.npz")) as c:
-        assert np.array_equal(a[0].vectors, c[0].vectors)
-        assert not np.array_equal(a[4].vectors, c[4].vectors)
+        # rows of other batches: equal but for the order of sums, which a processor's products may change
+        np.testing.assert_allclose(a[0].vectors, c[0].vectors, rtol=0, atol=1e-6)
+        assert np.abs(a[4].vectors - c[4].vectors).max() > 1e-3
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".jsonl"])
