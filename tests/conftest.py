@@ -14,6 +14,7 @@ from elmokit.amx import avoid_hidden_tiles
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import NativeCell, build_native_cell, find_native_cell
+from elmokit.model.engines.tiles import TileProducts
 from elmokit.text.vocabulary import SPECIALS, Vocabulary
 
 avoid_hidden_tiles()
@@ -95,6 +96,14 @@ def built_cell(tmp_path_factory: pytest.TempPathFactory) -> NativeCell:
         if before is not None:
             os.environ["ELMOKIT_CACHE"] = before
         find_native_cell.cache_clear()
+
+
+@pytest.fixture
+def tiles(built_cell: NativeCell) -> TileProducts:
+    """Its products by tiles."""
+    if built_cell.tiles is None:
+        pytest.skip("this processor has no AMX")
+    return built_cell.tiles
 
 
 @pytest.fixture(autouse=True)

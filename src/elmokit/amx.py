@@ -7,21 +7,17 @@ It can be told to leave AMX alone, by an environment variable that it reads at i
 import os
 from pathlib import Path
 
+from elmokit.cores import CPU, describe_processor
 from elmokit.errors import ConfigError
 
-_CPU = Path("/proc/cpuinfo")
 _TILE_LEAF = 0x1D
 """The part of CPUID that describes tiles."""
 _LIMIT, _WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16"
 
 
-def tiles_are_hidden(cpu: Path = _CPU) -> bool:
+def tiles_are_hidden(cpu: Path = CPU) -> bool:
     """Say whether this machine's processor announces tiles and does not describe them."""
-    try:
-        lines = cpu.read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return False
-    entries = {name.strip(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    entries = describe_processor(cpu)
     level = entries.get("cpuid level", "")
     return "amx_tile" in entries.get("flags", "").split() and level.isdigit() and int(level) < _TILE_LEAF
 

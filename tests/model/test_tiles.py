@@ -13,13 +13,6 @@ SHAPES = [(1, 1, 1), (3, 5, 7), (32, 32, 32), (33, 31, 65), (17, 100, 40), (128,
 """Rows, and widths of either factor: less than a tile, whole tiles, a little more."""
 
 
-@pytest.fixture
-def tiles(built_cell: NativeCell) -> TileProducts:
-    if built_cell.tiles is None:
-        pytest.skip("this processor has no AMX")
-    return built_cell.tiles
-
-
 def draw(*shape: int) -> Tensor:
     """Numbers inside a wider matrix, so that rows are apart."""
     generator = torch.Generator().manual_seed(sum(shape))

@@ -11,6 +11,7 @@ from elmokit.config import CharacterInput, ElmoConfig, LstmStack
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import NativeCell
+from elmokit.model.engines.tiles import TileProducts
 from elmokit.training.config import LossConfig
 from elmokit.training.distributed import Processes
 from elmokit.training.step import LanguageModelStep, RowDropout
@@ -203,10 +204,13 @@ def test_bfloat16_is_close_and_float16_is_refused_on_the_cpu(tiny: Callable[[str
 
 @pytest.mark.parametrize("loss", [FULL, SAMPLED], ids=["full", "sampled"])
 def test_bfloat16_by_tiles_is_close(
-    tiny: Callable[[str], BiLM], loss: LossConfig, built_cell: NativeCell, monkeypatch: pytest.MonkeyPatch
+    tiny: Callable[[str], BiLM],
+    loss: LossConfig,
+    built_cell: NativeCell,
+    tiles: TileProducts,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if built_cell.tiles is None:
-        pytest.skip("this processor has no AMX")
+    assert tiles is built_cell.tiles
     monkeypatch.setattr("elmokit.training.step.find_native_cell", lambda: built_cell)
     found = {}
     for precision in ("float32", "bfloat16"):

@@ -21,28 +21,22 @@ class Dropout(nn.Module):
         self.rate = rate
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of any shape."""
-        if not self.training or not self.rate:
-            return x
+        """Of any shape; outside training it is what it was."""
+        return x * self._draw(x) if self.training and self.rate else x
+
+    def _draw(self, x: Tensor) -> Tensor:
+        """What each number is multiplied with."""
         words = torch.empty(-(-x.numel() // 4), dtype=torch.int64, device=x.device).random_(-(2**63), None)
         bits = words.view(torch.int16)[: x.numel()].view(x.shape)
         kept = (bits >= round(self.rate * 2**16) - 2**15).to(x.dtype)
-        return x * kept.mul_(1 / (1 - self.rate))
+        return kept.mul_(1 / (1 - self.rate))
 
 
-class InputDropout(nn.Module):
-    """Dropout with one mask for all tokens of an example, so that a number is gone from the whole sequence."""
+class InputDropout(Dropout):
+    """Dropout of (B, T, E) with one mask for all tokens of an example, so that a number is gone from all of it."""
 
-    def __init__(self, rate: float) -> None:
-        super().__init__()
-        self.rate = rate
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Of (B, T, E)."""
-        if not self.training or not self.rate:
-            return x
-        kept = x.new_empty(len(x), 1, x.shape[2]).bernoulli_(1 - self.rate)  # (B, 1, E)
-        return x * (kept / (1 - self.rate))
+    def _draw(self, x: Tensor) -> Tensor:
+        return x.new_empty(len(x), 1, x.shape[2]).bernoulli_(1 - self.rate) / (1 - self.rate)  # (B, 1, E)
 
 
 class BiRnn(nn.Module):

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 from elmokit.cache import cache_directory
+from elmokit.cores import describe_processor
 from elmokit.errors import ConfigError, ElmokitError
 from elmokit.model.cell import LayerWeights
 from elmokit.model.engines.tiles import TileProducts
@@ -132,11 +133,8 @@ def library_path() -> Path:
 
 
 def _cpu_features() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-        return next(line for line in lines if line.startswith(("flags", "Features")))
-    except (OSError, StopIteration):
-        return platform.processor()
+    entries = describe_processor()
+    return entries.get("flags") or entries.get("Features") or platform.processor()
 
 
 @cache

@@ -184,7 +184,7 @@ class Srl(Task[RoleExample]):
 
     def find_labels(self, examples: Sequence[RoleExample]) -> Labels:
         """All IOB2 tags of the labels."""
-        tags = {tag for example in examples if example.pair is not None for tag in example.pair.tags}
+        tags = {tag for example in examples for tag in self.gold_labels(example)}
         labels = sorted({tag[2:] for tag in tags if tag != "O"})
         return {"tags": ["O", *(f"{letter}-{label}" for label in labels for letter in "BI")]}
 
