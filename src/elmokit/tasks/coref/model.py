@@ -118,10 +118,15 @@ class CorefModel(TaskModel):
             yield self._link(*parts)
 
     def _encode(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
-        sentences = pad_sequence(x.split(list(lengths)), batch_first=True)  # (S, U, E)
-        places = torch.arange(sentences.shape[1], device=x.device)
-        mask = places < torch.tensor(lengths, device=x.device)[:, None]  # (S, U)
-        encoded: Tensor = self.dropout(self.encoder(sentences, mask)[mask])  # (N, 2H)
+        tokens = x.split(list(lengths))  # S × (U, E)
+        found: dict[int, Tensor] = {}
+        for alike in _group_by_length(lengths):
+            sentences = pad_sequence([tokens[number] for number in alike], batch_first=True)  # (S, U, E)
+            own = [lengths[number] for number in alike]
+            places = torch.arange(sentences.shape[1], device=x.device)
+            mask = places < torch.tensor(own, device=x.device)[:, None]  # (S, U)
+            found.update(zip(alike, self.encoder(sentences, mask)[mask].split(own), strict=True))
+        encoded: Tensor = self.dropout(torch.cat([found[number] for number in range(len(lengths))]))  # (N, 2H)
         return encoded
 
     def _link(self, x: Tensor, encoded: Tensor, gold: CorefGold) -> Links:
@@ -266,6 +271,19 @@ class Coref(Task[CorefDocument]):
                     if mention.end == place:
                         shown.append("]", f"dim {_colour(numbered[mention])}")
         return shown
+
+
+def _group_by_length(lengths: Sequence[int]) -> list[list[int]]:
+    """Numbers of sentences, together where the shortest has at least half the length of the longest.
+
+    One very long sentence would else make padding of most of what the encoder reads.
+    """
+    groups: list[list[int]] = []
+    for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):
+        if not groups or 2 * lengths[number] < lengths[groups[-1][0]]:
+            groups.append([])
+        groups[-1].append(number)
+    return groups
 
 
 def _colour(number: int) -> str:

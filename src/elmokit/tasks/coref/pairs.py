@@ -2,7 +2,7 @@
 
 The first layer over [gᵢ; gⱼ; gᵢ∘gⱼ; features] is cut into its four parts: those of gᵢ and gⱼ are computed once a span,
 those of features once a value, and only the product once a pair. The score is the same number as without the cut.
-Pairs are taken distance by distance: both sides are then slices of one matrix, small enough for the cache.
+Products are taken distance by distance: both sides are then slices of one matrix, small enough for the cache.
 
 Notation: M kept spans, A antecedents of each, P pairs, G width of a span's vector, F of a hidden layer.
 """
@@ -55,6 +55,8 @@ class PairScorer(nn.Module):
             speakers: (M,) who says each, 0 if that is not known.
             genre: of the document, 0 if training did not know it.
         """
+        if not num_antecedents:
+            return spans.new_empty(len(spans), 0)
         first = self.ffn.first
         own, other, product, *features = first.weight.split(self.parts, 1)  # (F, G) three times, (F, features)
         near = self.dropout(self.distances.weight) @ features.pop(0).T + first.bias  # (buckets, F)
@@ -65,12 +67,11 @@ class PairScorer(nn.Module):
         distances = range(1, num_antecedents + 1)
         away = near[[bisect(BUCKETS, distance) - 1 for distance in distances]]  # (A, F)
         hidden: Tensor = _AddPairs.apply(spans, left, right, away, product)  # (P, F)
-        scores = []
-        for distance, x in zip(distances, _by_distance(hidden, len(spans), num_antecedents), strict=True):
-            if voices is not None:
-                x = x + embedding(_compare(speakers[distance:], speakers[:-distance]), voices)  # (M − distance, F)
-            scores.append(pad(self.ffn.finish(x), (distance, 0), value=-torch.inf))  # (M,)
-        return torch.stack(scores, 1) if scores else spans.new_empty(len(spans), 0)
+        if voices is not None:
+            kinds = torch.cat([_compare(speakers[distance:], speakers[:-distance]) for distance in distances])  # (P,)
+            hidden = hidden + embedding(kinds, voices)  # (P, F)
+        columns = _by_distance(self.ffn.finish(hidden), len(spans), num_antecedents)  # A × (M − distance,)
+        return torch.stack([pad(x, (len(spans) - len(x), 0), value=-torch.inf) for x in columns], 1)  # (M, A)
 
 
 class _AddPairs(torch.autograd.Function):
