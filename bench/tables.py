@@ -216,6 +216,7 @@ PAGES = {
     "docs/models.md": (model_tables.perplexity, model_tables.probes, model_tables.speed, model_tables.contexts),
     "docs/tasks.md": (
         task_tables.with_and_without,
+        task_tables.further_figures,
         task_tables.random_weights,
         task_tables.tuned_bilms,
         task_tables.grid,

@@ -16,6 +16,19 @@ DATA = {
     "sst-5": "sentiment: SST-5",
 }
 
+FIGURES = {
+    "precision": "precision",
+    "recall": "recall",
+    "predicate_f1": "F1 of predicates found",
+    "exact_match": "exact match",
+    "muc": "MUC",
+    "b_cubed": "B³",
+    "ceaf": "CEAF-φ4",
+    "mentions": "F1 of mentions",
+    "f1_with_singletons": "average F1, gold singletons kept",
+}
+"""What a task counts beside its metric."""
+
 
 def in_order(study: str, name: str = "") -> list[dict]:
     """The results of a study in the order of the paper's table: the main ones, or those of a name beside them."""
@@ -49,6 +62,19 @@ def with_and_without() -> list[str]:
                 f"{result['paper']['relative']}% |"
             )
     return lines + source(*results)
+
+
+def further_figures() -> list[str]:
+    """Of the comparisons that have them."""
+    lines = ["| data | seeds | figure | baseline | + ELMo |", "|---|---|---|---|---|"]
+    for result in in_order("compare"):
+        elmo, base = result["others"][0], result["baseline"]
+        lines += [
+            f"| {DATA[result['data']]} | {len(result['seeds'])} | {FIGURES[name]} | {mean(base['further'][name])} | "
+            f"{mean(figures)} |"
+            for name, figures in elmo.get("further", {}).items()
+        ]
+    return lines
 
 
 def random_weights() -> list[str]:

@@ -72,7 +72,7 @@ SETTINGS = {
 
 GRIDS = {
     "conll2003": ({"model.dropout": ["0.5", "0.3"]}, {"elmo.dropout": ["0.5", "0"]}),
-    "sst-5": ({"model.input_dropout": ["0.5", "0.2"]}, {"elmo.dropout": ["0.5", "0"]}),
+    "sst-5": ({"model.input_dropout": ["0.5", "0.2"]}, {"elmo.place": ["input", "both"]}),
     "sick": ({"model.dropout": ["0.2", "0.5"]}, {"elmo.dropout": ["0", "0.5"]}),
     "squad": ({"model.dropout": ["0.2", "0.4"]}, {"elmo.dropout": ["0.5", "0"]}),
     "ewt": ({"model.input_dropout": ["0.2", "0.4"]}, {"elmo.dropout": ["0.3", "0"]}),

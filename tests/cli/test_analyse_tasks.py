@@ -49,7 +49,7 @@ def test_compare_with_more_models(folder: Path, run: Call, launched: list[str]) 
     assert launched == ["baseline-3", "elmo-3", "random-3", "twin-3"]
     assert numbered(done.stderr) == [f"[{number}/4] {name}" for number, name in enumerate(launched, 1)]
     assert "train: train.conll (40 examples)" in done.stdout and "resampled test sets" in done.stdout
-    for row in ("+ ELMo", "+ random weights", "+ twin", "the paper, CoNLL-2003"):
+    for row in ("+ ELMo", "+ random weights", "+ twin", "recall", "the paper, CoNLL-2003"):
         assert row in done.stdout
     content = json.loads((folder / "out/comparison.json").read_text())
     assert [side["name"] for side in content["others"]] == ["elmo", "random", "twin"]

@@ -129,7 +129,8 @@ def test_every_variant_with_every_seed(folder: Path, launched: list[str]) -> Non
     config = settings(num_epochs=1, seed=2, elmo={"dropout": 0.25})
     assert train_task(TASKS["ner"], config, own, tasks=TASKS) == runs.results["elmo"][1]
     assert runs.results["baseline"][0]["bilm"] is None
-    assert runs.scores(BASELINE, "dev") == tuple(result["dev"]["f1"] for result in runs.results["baseline"])
+    figures = [result["dev"] for result in runs.results["baseline"]]
+    assert runs.scores(BASELINE, "dev") == {name: tuple(own[name] for own in figures) for name in figures[0]}
     text = setting_text(runs)
     assert "train: train.conll (40 examples); dev: dev.conll (12 examples); test: test.conll (10 examples)" in text
     assert "elmo.dropout = 0.25" in text and fingerprint(load(folder / "bilm"))[:8] in text
@@ -268,7 +269,10 @@ def test_a_comparison_is_what_the_predictions_say(folder: Path, launched: list[s
     assert found.baseline.p is None
     assert found.others[0].p == paired_bootstrap(*counts, lambda sums: task.figures(sums)["f1"])
     for side, rows in zip((found.baseline, *found.others), counts, strict=True):
-        assert side.test == pytest.approx([task.figures(row.sum(0))["f1"] for row in rows])
+        figures = [task.figures(row.sum(0)) for row in rows]
+        assert side.test == pytest.approx([own["f1"] for own in figures])
+        assert list(side.further) == ["precision", "recall"]
+        assert side.further["recall"] == pytest.approx([own["recall"] for own in figures])
 
 
 def test_increase_and_share_of_the_error() -> None:

@@ -232,6 +232,8 @@ def _parse_also(also: list[str]) -> dict[str, str]:
 
 
 def _print_comparison(found: "Comparison") -> None:
+    from statistics import fmean
+
     from rich.console import Console
     from rich.table import Table
 
@@ -250,6 +252,11 @@ def _print_comparison(found: "Comparison") -> None:
             "" if relative is None else f"{relative:.1f}%",
             f"{side.p:.4f}",
         )
+        for figure, scores in side.further.items():
+            before = found.baseline.further[figure]
+            table.add_row(
+                "", figure, mean_text(before), mean_text(scores), f"{fmean(scores) - fmean(before):+.2f}", style="dim"
+            )
     table.add_row(
         f"the paper, {paper.data}",
         paper.metric,

@@ -3,8 +3,8 @@
 With a biLM as the only variant that is a row of the paper's Table 1, whose own rows are here too.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
@@ -46,10 +46,18 @@ class Side:
     test: tuple[float, ...]
     p: float | None = None
     """Share of resampled test sets on which it is not better than the baseline; None for the baseline itself."""
+    further: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    """What the task counts on test beside its metric."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
-        return {"name": self.name, "label": self.label, "dev": summary(self.dev), "test": summary(self.test)}
+        return {
+            "name": self.name,
+            "label": self.label,
+            "dev": summary(self.dev),
+            "test": summary(self.test),
+            "further": {name: summary(scores) for name, scores in self.further.items()},
+        }
 
 
 @dataclass(frozen=True)
@@ -100,7 +108,9 @@ def compare(runs: Runs, baseline: Variant, others: Sequence[Variant]) -> Compari
         p = None
         if variant != baseline:
             p = paired_bootstrap(first, runs.test_counts(variant), lambda sums: task.figures(sums)[task.metric])
-        return Side(variant.name, variant.label, runs.scores(variant, "dev"), runs.scores(variant, "test"), p)
+        dev, test = (runs.scores(variant, split) for split in ("dev", "test"))
+        further = {name: scores for name, scores in test.items() if name != task.metric}
+        return Side(variant.name, variant.label, dev[task.metric], test[task.metric], p, further)
 
     seeds = tuple(runs.experiment.seeds)
     return Comparison(task.name, task.metric, seeds, side(baseline), tuple(side(variant) for variant in others))

@@ -129,9 +129,10 @@ class Runs:
     results: Mapping[str, Sequence[Mapping[str, Any]]]
     """What each run found, by the variant's name and in the order of seeds."""
 
-    def scores(self, variant: Variant, split: str) -> tuple[float, ...]:
-        """The task's metric on dev or test, a number a seed."""
-        return tuple(float(result[split][self.experiment.task.metric]) for result in self.results[variant.name])
+    def scores(self, variant: Variant, split: str) -> dict[str, tuple[float, ...]]:
+        """The task's figures on dev or test, a number a seed."""
+        found = [result[split] for result in self.results[variant.name]]
+        return {name: tuple(float(figures[name]) for figures in found) for name in found[0]}
 
     def test_counts(self, variant: Variant) -> NDArray[np.float64]:
         """What significance is made of: (S, N, C), seeds × test examples × counts."""
