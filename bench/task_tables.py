@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from bench.results import read_all, source
-from elmokit.tasks.compare import summary
+from elmokit.tasks.compare import p_text, summary
 
 DATA = {
     "squad": "QA: SQuAD, 34 + 7 + 7 articles of its dev set",
@@ -40,12 +40,8 @@ def mean(figures: dict) -> str:
     return f"{figures['mean']:.2f} ± {figures['deviation']:.2f}"
 
 
-def chance(side: dict) -> str:
-    return f"{side['p']:.4f}" if side["p"] >= 0.0001 else "< 0.0001"
-
-
 def gain(side: dict) -> str:
-    return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {chance(side)}"
+    return f"{side['increase']:+.2f} | {side['relative_error_reduction']:.1f}% | {p_text(side['p'])}"
 
 
 def with_and_without() -> list[str]:
@@ -95,7 +91,7 @@ def tuned_bilms() -> list[str]:
         lines.append(
             f"| {DATA[result['data']]} | {len(result['seeds'])} | {mean(base['test'])} | {mean(elmo['test'])} | "
             f"{elmo['relative_error_reduction']:.1f}% | {mean(tuned['test'])} | "
-            f"{tuned['relative_error_reduction']:.1f}% | {chance(tuned)} | "
+            f"{tuned['relative_error_reduction']:.1f}% | {p_text(tuned['p'])} | "
             f"{tuning['before']['reset']['average']:.1f} | {tuning['after']['reset']['average']:.1f} |"
         )
         tunings.append(tuning)

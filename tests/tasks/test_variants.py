@@ -18,7 +18,7 @@ from elmokit.errors import ConfigError, ElmokitError, InputError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks import processes
-from elmokit.tasks.compare import Comparison, Side, compare, deviation, mean_text, setting_text
+from elmokit.tasks.compare import Comparison, Side, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.processes import launch, locked, run_side_by_side
 from elmokit.tasks.runner import TaskFiles, train_task
@@ -285,6 +285,7 @@ def test_increase_and_share_of_the_error() -> None:
     assert perfect.relative(better) is None
     assert (deviation([1.0, 3.0]), deviation([1.0])) == (pytest.approx(2**0.5), 0.0)
     assert (mean_text([1.0, 3.0]), mean_text([1.0])) == ("2.00 ± 1.41", "1.00")
+    assert [p_text(p) for p in (0.0123, 0.0001, 0.0, None)] == ["0.0123", "0.0001", "< 0.0001", ""]
 
 
 # --- Processes -------------------------------------------------------------------------------------------------------

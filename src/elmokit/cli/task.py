@@ -237,7 +237,7 @@ def _print_comparison(found: "Comparison") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from elmokit.tasks.compare import PAPER, mean_text
+    from elmokit.tasks.compare import PAPER, mean_text, p_text
 
     paper = PAPER[found.task]
     table = Table("", "metric", "baseline", "with it", "increase", "of the error", "p")
@@ -250,12 +250,17 @@ def _print_comparison(found: "Comparison") -> None:
             mean_text(side.test),
             f"{found.increase(side):+.2f}",
             "" if relative is None else f"{relative:.1f}%",
-            f"{side.p:.4f}",
+            p_text(side.p),
         )
         for figure, scores in side.further.items():
             before = found.baseline.further[figure]
             table.add_row(
-                "", figure, mean_text(before), mean_text(scores), f"{fmean(scores) - fmean(before):+.2f}", style="dim"
+                "",
+                figure.replace("_", " "),
+                mean_text(before),
+                mean_text(scores),
+                f"{fmean(scores) - fmean(before):+.2f}",
+                style="dim",
             )
     table.add_row(
         f"the paper, {paper.data}",

@@ -131,6 +131,11 @@ def mean_text(scores: Sequence[float]) -> str:
     return f"{fmean(scores):.2f}" + (f" ± {deviation(scores):.2f}" if len(scores) > 1 else "")
 
 
+def p_text(p: float | None) -> str:
+    """A chance for people; nothing of a side that has none."""
+    return "" if p is None else f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
+
+
 def setting_text(runs: Runs) -> str:
     """On which data, with which settings and biLM, for people."""
     setting = runs.setting()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from elmokit.analysis.page import COLOURS
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.analysis.tasks.learning_curves import read_curve
-from elmokit.tasks.compare import P_TEXT, Comparison, compare, deviation, mean_text, setting_text
+from elmokit.tasks.compare import P_TEXT, Comparison, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.subsets import share_size
 from elmokit.tasks.variants import BASELINE, Experiment, Runs, Variant
@@ -187,7 +187,7 @@ def report_curve(curve: Curve, runs: Runs, *, least_steps: int = LEAST_STEPS) ->
     for point, need in zip(curve.points, curve.needs, strict=True):
         baseline, elmo = point.scores.baseline, point.scores.others[0]
         sides = (mean_text(baseline.test), mean_text(elmo.test))
-        gain = (f"{point.scores.increase(elmo):+.2f}", f"{elmo.p:.4f}")
+        gain = (f"{point.scores.increase(elmo):+.2f}", p_text(elmo.p))
         rows.append((_percent(point.share), point.num_examples, *sides, *gain, _need_text(need)))
     header = ("share", "examples", "baseline", "+ ELMo", "increase", "p", "ELMo needs for the baseline's score")
     statements = {"epochs": say_epochs(curve), "data": say_data(curve)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from elmokit.analysis.page import COLOURS
 from elmokit.analysis.report import Cell, Chart, Report, Table
-from elmokit.tasks.compare import P_TEXT, PAPER, Comparison, compare, mean_text, setting_text
+from elmokit.tasks.compare import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
 from elmokit.tasks.variants import BASELINE, Runs, Variant
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
     rows: list[tuple[Cell, ...]] = []
     for side in (found.baseline, *found.others):
         own: tuple[Cell, ...] = (side.label, mean_text(side.dev), mean_text(side.test))
-        gain = (None, None) if side.p is None else (f"{found.increase(side):+.2f}", f"{side.p:.4f}")
+        gain = (None, None) if side.p is None else (f"{found.increase(side):+.2f}", p_text(side.p))
         rows.append((*own, *gain, paper.get(side.name)) if paper else (*own, *gain))
     header: tuple[str, ...] = ("", f"dev {found.metric}", f"test {found.metric}", "increase", "p")
     source = PAPER[found.task]
