@@ -106,4 +106,5 @@ def _draw(figure: "Figure", groups: Sequence[CurveGroup]) -> None:
             axes.plot(*zip(*curve.points, strict=True), color=colour, linewidth=1.2, alpha=0.8, label=label)
             axes.plot(*curve.best, "o", color=colour)
     axes.set(xlabel="epochs", ylabel=f"dev {groups[0].metric}")
+    axes.locator_params(axis="x", integer=True)
     axes.legend(frameon=False)
