@@ -63,16 +63,21 @@ def with_and_without() -> list[str]:
 def gains() -> list[str]:
     """The comparisons in short, for the first page."""
     lines = ["| | | baseline | + ELMo (`mini`) | of the error gone |", "|---|---|---|---|---|"]
-    names = []
-    for result in in_order("compare"):
-        side, names = result["others"][0], [*names, result["data"]]
+    results = in_order("compare")
+    for result in results:
+        side = result["others"][0]
         lines.append(
             f"| {DATA[result['data']]} | {result['metric'].replace('f1', 'F1')} | "
             f"{result['baseline']['test']['mean']:.1f} | {side['test']['mean']:.1f} | "
             f"{side['relative_error_reduction']:.1f}% |"
         )
-    command = f"python bench/tasks.py compare {'|'.join(names)} --runs RUNS --vectors skipgram.txt"
-    return [*lines, "", f"Made by `{command}`; seeds, deviations and significance: [docs/tasks.md](docs/tasks.md)."]
+    return [
+        *lines,
+        "",
+        "Made by `python bench/tasks.py compare DATA --runs RUNS --vectors skipgram.txt` with "
+        f"{', '.join(result['data'] for result in results)} for DATA; seeds, deviations and significance: "
+        "[docs/tasks.md](docs/tasks.md).",
+    ]
 
 
 def further_figures() -> list[str]:

@@ -111,6 +111,15 @@ def test_gradients_reach_everything() -> None:
 
 def test_sentences_are_read_one_by_one() -> None:
     model = build()
+    x = torch.randn(12, 8)
+    whole, changed = model._encode(x, (4, 7, 1)), model._encode(torch.cat([x[:11], x[:1]]), (4, 7, 1))
+    torch.testing.assert_close(whole[:11], changed[:11])
+    torch.testing.assert_close(whole[4:11], model._encode(x[4:11], (7,)))
+    assert not torch.allclose(whole[11], changed[11])
+
+
+def test_sentences_of_any_length_are_those_read_alone() -> None:
+    model = build()
     lengths = (4, 7, 1, 2, 9, 1, 3)  # of several groups, whose sentences do not follow each other
     x = torch.randn(sum(lengths), 8)
     alone = [model._encode(sentence, (len(sentence),)) for sentence in x.split(lengths)]

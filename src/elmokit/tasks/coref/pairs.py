@@ -116,7 +116,7 @@ def _num_pairs(num_spans: int, num_antecedents: int) -> list[int]:
 
 
 def _by_distance(pairs: Tensor, num_spans: int, num_antecedents: int) -> tuple[Tensor, ...]:
-    """Slices of (P, F), one for each distance from 1 on."""
+    """Slices of (P, …), one for each distance from 1 on."""
     slices: tuple[Tensor, ...] = pairs.split(_num_pairs(num_spans, num_antecedents))
     return slices
 
