@@ -80,6 +80,7 @@ def test_parts_stand_side_by_side() -> None:
         (0, lambda x: x[0]),
         (1, lambda x: x[1]),
         (2, lambda x: x[2]),
+        ("concat", lambda x: torch.cat([x[0], x[1], x[2]], 2)),
     ],
 )
 def test_choices_of_layers(layers: Any, expected: Callable[[Tensor], Tensor]) -> None:
@@ -87,11 +88,12 @@ def test_choices_of_layers(layers: Any, expected: Callable[[Tensor], Tensor]) ->
     assert given.layers is not None
     (found,) = elmo(given)
     torch.testing.assert_close(found, expected(given.layers))
+    assert build(elmo).dim == E + found.shape[2]
     assert [len(mix.weights) for mix in elmo.mixes._mixes()] == [3 if layers == "all" else 1]
 
 
 def test_only_a_mix_of_all_layers_learns_their_weights() -> None:
-    for layers, learns in (("all", True), ("average", False), (1, False)):
+    for layers, learns in (("all", True), ("average", False), ("concat", False), (1, False)):
         elmo = build_elmo(layers=layers)
         elmo(batch())[0].square().sum().backward()
         (mix,) = elmo.mixes._mixes()

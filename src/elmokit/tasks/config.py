@@ -15,8 +15,8 @@ class ElmoSettings(Config):
 
     place: Literal["none", "input", "output", "both"] = "input"
     """Beside the words, beside the output of the task's encoder, at both (each with a mix of its own), or nowhere."""
-    layers: Literal["all", "top", "average"] | Count = "all"
-    """A learned mix of all layers, or one fixed choice of them."""
+    layers: Literal["all", "top", "average", "concat"] | Count = "all"
+    """A learned mix of all layers, one fixed choice of them, or all side by side."""
     gamma: bool = True
     """Whether the mix learns its scale."""
     dropout: Share = 0.5

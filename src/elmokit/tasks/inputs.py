@@ -58,7 +58,9 @@ class ElmoInputs(nn.Module):
         super().__init__()
         if isinstance(settings.layers, int) and settings.layers >= num_layers:
             raise ConfigError(f"elmo.layers is {settings.layers}, but the biLM has layers 0 to {num_layers - 1}.")
-        self.settings, self.width, self.bilm = settings, width, bilm
+        self.settings, self.bilm = settings, bilm
+        self.width = width * (num_layers if settings.layers == "concat" else 1)
+        """Of one representation."""
         self._engine = None if bilm is None else TrainEngine(find_native_cell())
         num_mixed = num_layers if settings.layers == "all" else 1
         self.mixes = ElmoMixes(num_mixed, settings.num_mixes, dropout=settings.dropout, layer_norm=settings.layer_norm)
@@ -73,6 +75,8 @@ class ElmoInputs(nn.Module):
         choice = self.settings.layers
         if choice == "average":
             layers = layers.mean(0, keepdim=True)  # (1, B, T, D)
+        elif choice == "concat":
+            layers = layers.movedim(0, 2).flatten(2)[None]  # (1, B, T, L·D)
         elif choice != "all":
             layers = layers[-1:] if choice == "top" else layers[choice : choice + 1]  # (1, B, T, D)
         representations: tuple[Tensor, ...] = self.mixes(layers, batch.mask)
