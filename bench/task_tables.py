@@ -118,25 +118,6 @@ def tuned_bilms() -> list[str]:
     return lines + source(*results, *tunings)
 
 
-def attempts() -> list[str]:
-    """What was tried to gain more, in settings or with another biLM, below the main comparison of the same data."""
-    lines = ["| data | tried | seeds | dev | test | of the error | p |", "|---|---|---|---|---|---|---|"]
-    tried = [result for result in read_all("task-compare-") if result.get("name") not in (None, "", "random")]
-    results = [result for result in in_order("compare") if result["data"] in {found["data"] for found in tried}]
-    shown = []
-    for main in results:
-        for result in (main, *(found for found in tried if found["data"] == main["data"])):
-            changes = ", ".join(f"`{name} = {value}`" for name, value in result["setting"]["changes"].items())
-            side = result["others"][-1]
-            label = changes or ("the preset" if result is main else f"{side['label'].removeprefix('+ ')} biLM")
-            lines.append(
-                f"| {DATA[main['data']]} | {label} | {len(result['seeds'])} | {mean(side['dev'])} | "
-                f"{mean(side['test'])} | {side['relative_error_reduction']:.1f}% | {p_text(side['p'])} |"
-            )
-            shown.append(result)
-    return lines + source(*shown)
-
-
 def grid() -> list[str]:
     lines = ["| data | share | | settings | dev | after steps |", "|---|---|---|---|---|---|"]
     results = in_order("grid")
