@@ -69,7 +69,7 @@ class ElmoInputs(nn.Module):
                 parameter.requires_grad_(not name.endswith("gamma"))
 
     def forward(self, batch: TokenBatch) -> tuple[Tensor, ...]:
-        """One representation (B, T, D) for each place."""
+        """One representation (B, T, D), or (B, T, L·D) of all layers side by side, for each place."""
         layers = batch.layers if self.bilm is None else self._run(self.bilm, batch.live)  # (L, B, T, D)
         assert layers is not None
         choice = self.settings.layers
