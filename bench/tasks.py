@@ -5,13 +5,14 @@
     python bench/tasks.py mixing ewt --runs RUNS --vectors skipgram.txt             Table 2; also placement (Table 3)
     python bench/tasks.py sample-efficiency ewt --runs RUNS --vectors skipgram.txt  Figure 1
     python bench/tasks.py grid sick --runs RUNS --vectors skipgram.txt              settings of both sides, on dev
+    python bench/tasks.py attempts conll2003 --runs RUNS --vectors skipgram.txt -- tuned=MODEL     to gain more
     python bench/tasks.py layer-weights ewt --runs RUNS                             Figure 2, of the runs of compare
     python bench/tasks.py learning-curves ewt --runs RUNS                           dev scores by epoch, of the same
     python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
 
-What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`; with --name NAME the result is
-results/task-STUDY-DATA-NAME.json, for attempts beside the main one. All is resumable: repeat the command. The
-baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data directory.
+What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`, or names biLMs to try. With
+--name NAME the result is results/task-STUDY-DATA-NAME.json, beside the main one. All is resumable: repeat the command.
+The baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data directory.
 """
 
 import argparse
@@ -29,9 +30,11 @@ from typing import Any, NamedTuple
 
 import elmokit
 from elmokit.formats import fingerprint
+from elmokit.tasks.compare import compare
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
+from elmokit.tasks.variants import BASELINE, Experiment, Variant, run_all
 from elmokit.text.files import file_sha256, open_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -79,6 +82,19 @@ GRIDS = {
     "litbank": ({"model.lexical_dropout": ["0.5", "0.3"]}, {"elmo.dropout": ["0.5", "0.2"]}),
 }
 """What is tried for both sides, and what else for the side with ELMo."""
+
+ATTEMPTS = {
+    "conll2003": {
+        "lambda": ("λ = 0.001", (("elmo.regularization", "0.001"),)),
+        "both": ("at both ends", (("elmo.place", "both"),)),
+        "concat": ("all layers side by side", (("elmo.layers", '"concat"'),)),
+        "learning": ("the biLM learns along, at a tenth of the rate", (("elmo.tuned", "0.1"),)),
+    },
+}
+"""What may help where the gain is small: its name, its label and its settings."""
+
+BILMS = {"tuned": "biLM tuned on the task's text", "second": "biLM after a second pass over its corpus"}
+"""Other biLMs that may help, each given as NAME=MODEL."""
 
 
 def cut_snli(data: Path, folder: Path) -> None:
@@ -173,6 +189,29 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
     return about | {"rows": rows} | describe(options)
 
 
+def run_attempts(options: argparse.Namespace) -> dict[str, object]:
+    """Other settings and other biLMs beside those of `compare`, whose runs are taken as they are."""
+    setting, files = SETTINGS[options.setting], find_files(options.setting, options)
+    experiment = Experiment(
+        task=TASKS[setting.task],
+        **{split: [str(path)] for split, path in files.items()},
+        output=options.runs / f"compare-{options.setting}",
+        seeds=[int(seed) for seed in (options.seeds or "1 2 3").split()],
+        vectors=[str(path) for path in options.vectors],
+        processes=options.processes,
+    )
+    others = [Variant("elmo", "+ ELMo", bilm=options.model)]
+    for name, (label, changes) in ATTEMPTS[options.setting].items():
+        others.append(Variant(name, label, changes, options.model))
+    for word in options.further:
+        name, _, model = word.partition("=")
+        others.append(Variant(name, BILMS[name], bilm=model))
+    runs = run_all(experiment, [BASELINE, *others], done=lambda run: print(run.name, run.number, "of", run.total))
+    found = compare(runs, BASELINE, others).to_dict() | {"setting": runs.setting()}
+    found["setting"]["bilms"] = {short(name): digest for name, digest in found["setting"]["bilms"].items()}
+    return found | {"data": options.setting, "study": "attempts"}
+
+
 def read_runs(options: argparse.Namespace) -> dict[str, object]:
     """What an analysis of finished runs says of those of a comparison; its picture goes to the docs."""
     folder = options.runs / f"compare-{options.setting}"
@@ -226,6 +265,16 @@ def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
             "threads": 1, "seed": 0, "seconds": seconds, "ratio": ratio, **describe(options)}  # fmt: skip
 
 
+OTHERS = {
+    "grid": run_grid,
+    "attempts": run_attempts,
+    "layer-weights": read_runs,
+    "learning-curves": read_runs,
+    "epochs": measure_epochs,
+}
+"""Studies that are no command of ours."""
+
+
 def short(word: str) -> str:
     """A word of a command, of a path in it the last two parts only."""
     before, equals, path = word.rpartition("=")
@@ -236,7 +285,7 @@ def main() -> None:
     words = sys.argv[1:]
     cut = words.index("--") if "--" in words else len(words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", choices=[*STUDIES, "grid", "layer-weights", "learning-curves", "epochs"])
+    parser.add_argument("study", choices=[*STUDIES, *OTHERS])
     parser.add_argument("setting", choices=SETTINGS)
     parser.add_argument("--runs", type=Path, required=True, help="a folder for all runs")
     parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="of bench/skipgram.py")
@@ -250,8 +299,7 @@ def main() -> None:
     options = parser.parse_args(words[:cut])
     options.further = words[cut + 1 :]
     options.vectors.append(options.data / GLOVE)
-    others = {"epochs": measure_epochs, "grid": run_grid, "layer-weights": read_runs, "learning-curves": read_runs}
-    found = others.get(options.study, run_study)(options)
+    found = OTHERS.get(options.study, run_study)(options)
     shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
     shown += [f"--fraction {options.fraction}"] if options.fraction else []
     shown += [f"--rounds {options.rounds}"] if options.study == "epochs" else []

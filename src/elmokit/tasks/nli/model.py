@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from rich.text import Text as RichText
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
+from torch.nn.functional import cross_entropy, linear
 
 from elmokit.config import Config, Positive
 from elmokit.tasks.accuracy import ClassTask
@@ -63,8 +63,13 @@ class NliModel(TaskModel):
         return x if extra is None else torch.cat([x, extra], 2)  # (B, T, 2H + D)
 
     def _compose(self, x: Tensor, aligned: Tensor, mask: Tensor) -> Tensor:
-        compared = self.compare(torch.cat([x, aligned, x - aligned, x * aligned], 2)).relu()  # (B, T, H)
-        return pool_mean_max(self.compose(compared, mask), mask)  # (B, 4H)
+        return pool_mean_max(self.compose(self._compare(x, aligned).relu(), mask), mask)  # (B, 4H)
+
+    def _compare(self, x: Tensor, aligned: Tensor) -> Tensor:
+        """`compare` of [x, aligned, x − aligned, x · aligned] side by side; the difference costs no product of its own."""
+        own, other, difference, product = self.compare.weight.chunk(4, 1)  # (H, 2H + D) each
+        compared = linear(x, own + difference, self.compare.bias)  # (B, T, H)
+        return compared + linear(aligned, other - difference) + linear(x * aligned, product)
 
     def _run(self, texts: Sequence[TokenBatch]) -> Tensor:
         first, second = texts
