@@ -66,7 +66,7 @@ class NliModel(TaskModel):
         return pool_mean_max(self.compose(self._compare(x, aligned).relu(), mask), mask)  # (B, 4H)
 
     def _compare(self, x: Tensor, aligned: Tensor) -> Tensor:
-        """`compare` of [x, aligned, x − aligned, x · aligned] side by side; the difference costs no product of its own."""
+        """`compare` of [x, aligned, x − aligned, x · aligned] side by side, without a product for the difference."""
         own, other, difference, product = self.compare.weight.chunk(4, 1)  # (H, 2H + D) each
         compared = linear(x, own + difference, self.compare.bias)  # (B, T, H)
         return compared + linear(aligned, other - difference) + linear(x * aligned, product)
