@@ -118,10 +118,6 @@ def tuned_bilms() -> list[str]:
     return lines + source(*results, *tunings)
 
 
-def attempts() -> list[str]:
-    return side_rows(in_order("attempts"))
-
-
 def grid() -> list[str]:
     lines = ["| data | share | | settings | dev | after steps |", "|---|---|---|---|---|---|"]
     results = in_order("grid")

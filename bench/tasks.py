@@ -152,7 +152,7 @@ def run_study(options: argparse.Namespace) -> dict[str, object]:
     for picture in (output / report).parent.glob("*.svg"):
         shutil.copyfile(picture, pictures / f"{picture.stem}-{options.setting}.svg")
     found: dict[str, Any] = json.loads((output / report).read_text(encoding="utf-8"))
-    found["setting"]["bilms"] = {short(name): digest for name, digest in found["setting"]["bilms"].items()}
+    shorten_names(found["setting"])
     return found | {"data": options.setting, "study": options.study, "name": options.name}
 
 
@@ -205,10 +205,12 @@ def run_attempts(options: argparse.Namespace) -> dict[str, object]:
         others.append(Variant(name, label, changes, options.model))
     for word in options.further:
         name, _, model = word.partition("=")
+        if name not in BILMS or not model:
+            sys.exit(f"{word} names no biLM to try: give NAME=MODEL with one of {', '.join(BILMS)}")
         others.append(Variant(name, BILMS[name], bilm=model))
     runs = run_all(experiment, [BASELINE, *others], done=lambda run: print(run.name, run.number, "of", run.total))
     found = compare(runs, BASELINE, others).to_dict() | {"setting": runs.setting()}
-    found["setting"]["bilms"] = {short(name): digest for name, digest in found["setting"]["bilms"].items()}
+    shorten_names(found["setting"])
     return found | {"data": options.setting, "study": "attempts"}
 
 
@@ -279,6 +281,11 @@ def short(word: str) -> str:
     """A word of a command, of a path in it the last two parts only."""
     before, equals, path = word.rpartition("=")
     return before + equals + "/".join(Path(path).parts[-2:])
+
+
+def shorten_names(setting: dict[str, Any]) -> None:
+    """Of the biLMs of a study: where they lay says nothing to others."""
+    setting["bilms"] = {short(name): digest for name, digest in setting["bilms"].items()}
 
 
 def main() -> None:
