@@ -1,11 +1,14 @@
 """Measure the packaged model and write down all that its card says.
 
     python bench/mini.py MODEL --run RUN --version 1 --json results/mini.json
+    python bench/mini.py MODEL --run RUN --version 2 --before results/mini.json --json results/mini-second.json
 
 MODEL is what `elmokit convert --float16` made of the run's model, RUN the folder of `elmokit pretrain`. The probes are
-those that `bench/probes.py` and `bench/senses.py` left in results/mini-probes.json and results/mini-senses.json of the
-same MODEL. WikiText-2 is mapped to our tokens: titles dropped, `@-@` and its like joined again, the space before
-punctuation and clitics taken out, the text tokenised as any other, and each `<unk>` read and counted as <UNK>.
+those that `bench/probes.py` and `bench/senses.py` left of the same MODEL beside the JSON, in mini-probes.json and
+mini-senses.json or as the JSON is named. --before names the results of the model that RUN went on from: what that one
+had seen and the time it took are added. WikiText-2 is mapped to our tokens: titles dropped, `@-@` and its like joined
+again, the space before punctuation and clitics taken out, the text tokenised as any other, and each `<unk>` read and
+counted as <UNK>.
 """
 
 import argparse
@@ -26,7 +29,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.language_models import digest, training_hours
 from bench.machine import provenance
-from bench.places import DATA, ROOT
+from bench.places import DATA
 
 _STAND_IN = "Zqunkqz"
 _JOINED = (
@@ -74,18 +77,24 @@ def count_data(folder: Path) -> dict[str, int]:
     return counts
 
 
-def describe_training(run: Path) -> dict[str, object]:
+def describe_training(run: Path, before: Path | None) -> dict[str, object]:
+    """The run, and what was before it."""
+    earlier = json.loads(before.read_text(encoding="utf-8")) if before else None
+    first = earlier["training"] if earlier else {"tokens_seen": 0, "steps": 0, "hours": 0.0, "course": []}
+    own = [one | {"predictions": one["predictions"] + first["tokens_seen"]} for one in read_course(run)]
     settings = json.loads((run / "run.json").read_text(encoding="utf-8"))
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
     return {
         "preset": "mini",
-        "tokens_seen": result["predictions"],
-        "steps": result["steps"],
-        "course": read_course(run),
-        "hours": training_hours(run),
+        "began_with": earlier and earlier["fingerprint"],
+        "tokens_seen": first["tokens_seen"] + result["predictions"],
+        "steps": first["steps"] + result["steps"],
+        "course": [*first["course"], *own],
+        "hours": round(first["hours"] + training_hours(run), 2),
         "hardware": "two CPU cores, without a GPU",
         "elmokit": settings["versions"]["elmokit"],
-        "command": "elmokit pretrain mini --train 'shards/*.gz' --heldout wikipedia-heldout.txt --output run",
+        "command": "elmokit pretrain mini --train 'shards/*.gz' --heldout wikipedia-heldout.txt --output run"
+        + (f", then again with --init {earlier['name']}" if earlier else ""),
         "config": settings["config"],
         "seed": settings["config"]["seed"],
     }
@@ -101,11 +110,13 @@ def read_course(run: Path) -> list[dict[str, float]]:
     ]
 
 
-def read_probes(fingerprint: str) -> list[dict[str, object]]:
-    probes, senses = (json.loads((ROOT / f"results/mini-{name}.json").read_text()) for name in ("probes", "senses"))
-    for found in (probes, senses):
+def read_probes(results: Path, fingerprint: str) -> list[dict[str, object]]:
+    """What stands beside the results, as rows of a model card."""
+    paths = [results.with_stem(f"{results.stem}-{name}") for name in ("probes", "senses")]
+    probes, senses = (json.loads(path.read_text(encoding="utf-8")) for path in paths)
+    for path, found in zip(paths, (probes, senses), strict=True):
         if found["model_sha256"] != fingerprint:
-            sys.exit("results/mini-probes.json or mini-senses.json is of another model: measure them first")
+            sys.exit(f"{path} is of another model: measure this one first")
     rows = [
         {
             "name": name,
@@ -135,11 +146,13 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--version", required=True)
+    parser.add_argument("--before", type=Path, help="results of the model that the run went on from")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()
     bilm = elmokit.load(options.model)
     own = fingerprint(bilm)
+    probes = read_probes(options.json, own)
     texts = {name: options.data / "lm" / f"{name}.txt.xz" for name in ("wikipedia-heldout", "books-heldout")}
     figures = {
         name: evaluate_both(bilm, read_text([path], input="text")) | digest(path) for name, path in texts.items()
@@ -159,8 +172,12 @@ def main() -> None:
     corpus = json.loads((options.run / "corpus.json").read_text(encoding="utf-8"))
     result = {"name": "mini", "version": options.version, "fingerprint": own}
     result |= {"data": count_data(options.data / "lm") | {"tokens": corpus["num_words"]}}
-    result |= {"training": describe_training(options.run), "perplexity": perplexity, "probes": read_probes(own)}
-    result |= provenance(f"python bench/mini.py MODEL --run RUN --version {options.version} --json {options.json}")
+    result |= {"training": describe_training(options.run, options.before)}
+    result |= {"perplexity": perplexity, "probes": probes}
+    before = f" --before {options.before}" if options.before else ""
+    result |= provenance(
+        f"python bench/mini.py MODEL --run RUN --version {options.version}{before} --json {options.json}"
+    )
     options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     print(
         json.dumps(
