@@ -213,7 +213,7 @@ def settings() -> list[str]:
 PAGES = {
     "README.md": (task_tables.gains,),
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
-    "docs/pretraining.md": (original, settings, model_tables.course, finetuning, language_models),
+    "docs/pretraining.md": (original, settings, model_tables.course, model_tables.passes, finetuning, language_models),
     "docs/models.md": (model_tables.perplexity, model_tables.probes, model_tables.speed, model_tables.contexts),
     "docs/tasks.md": (
         task_tables.with_and_without,

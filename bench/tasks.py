@@ -5,12 +5,12 @@
     python bench/tasks.py mixing ewt --runs RUNS --vectors skipgram.txt             Table 2; also placement (Table 3)
     python bench/tasks.py sample-efficiency ewt --runs RUNS --vectors skipgram.txt  Figure 1
     python bench/tasks.py grid sick --runs RUNS --vectors skipgram.txt              settings of both sides, on dev
-    python bench/tasks.py attempts conll2003 --runs RUNS --vectors skipgram.txt -- tuned=MODEL     to gain more
+    python bench/tasks.py attempts conll2003 --runs RUNS --vectors skipgram.txt -- both tuned=MODEL    to gain more
     python bench/tasks.py layer-weights ewt --runs RUNS                             Figure 2, of the runs of compare
     python bench/tasks.py learning-curves ewt --runs RUNS                           dev scores by epoch, of the same
     python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
 
-What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`, or names biLMs to try. With
+What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`, or names attempts. With
 --name NAME the result is results/task-STUDY-DATA-NAME.json, beside the main one. All is resumable: repeat the command.
 The baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data directory.
 """
@@ -200,14 +200,16 @@ def run_attempts(options: argparse.Namespace) -> dict[str, object]:
         vectors=[str(path) for path in options.vectors],
         processes=options.processes,
     )
-    others = [Variant("elmo", "+ ELMo", bilm=options.model)]
-    for name, (label, changes) in ATTEMPTS[options.setting].items():
-        others.append(Variant(name, label, changes, options.model))
-    for word in options.further:
+    others, settings = [Variant("elmo", "+ ELMo", bilm=options.model)], ATTEMPTS[options.setting]
+    for word in options.further or settings:
         name, _, model = word.partition("=")
-        if name not in BILMS or not model:
-            sys.exit(f"{word} names no biLM to try: give NAME=MODEL with one of {', '.join(BILMS)}")
-        others.append(Variant(name, BILMS[name], bilm=model))
+        if word in settings:
+            others.append(Variant(word, *settings[word], options.model))
+        elif name in BILMS and model:
+            others.append(Variant(name, BILMS[name], bilm=model))
+        else:
+            own = ", ".join([*settings, *(f"{name}=MODEL" for name in BILMS)])
+            sys.exit(f"{word} names no attempt of {options.setting}: give some of {own}")
     runs = run_all(experiment, [BASELINE, *others], done=lambda run: print(run.name, run.number, "of", run.total))
     found = compare(runs, BASELINE, others).to_dict() | {"setting": runs.setting()}
     shorten_names(found["setting"])
