@@ -220,6 +220,7 @@ PAGES = {
         task_tables.further_figures,
         task_tables.random_weights,
         task_tables.tuned_bilms,
+        task_tables.attempts,
         task_tables.grid,
         task_tables.learning_curves,
         task_tables.epochs,

@@ -118,6 +118,11 @@ def tuned_bilms() -> list[str]:
     return lines + source(*results, *tunings)
 
 
+def attempts() -> list[str]:
+    """Other settings and other biLMs, where the gain is small."""
+    return side_rows(in_order("attempts"))
+
+
 def grid() -> list[str]:
     lines = ["| data | share | | settings | dev | after steps |", "|---|---|---|---|---|---|"]
     results = in_order("grid")
