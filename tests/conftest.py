@@ -81,6 +81,18 @@ def tiny_bilm() -> BiLM:
     return BiLM(CONFIGS["softmax"].model_copy(update={"input": characters}), vocabulary=WORDS, seed=1).eval()
 
 
+@pytest.fixture
+def whole_bilm() -> BiLM:
+    """As `bilm`, in widths that fill a processor's vectors: what is promised of bits is promised of such models.
+
+    In products of fewer than twelve columns some libraries add up in an order that depends on where a row lies.
+    """
+    characters = _BYTES.model_copy(update={"filters": ((1, 16), (2, 32), (3, 16))})
+    stack = LstmStack(num_layers=2, cell_dim=16, projection_dim=16)
+    config = CONFIGS["softmax"].model_copy(update={"input": characters, "lstm": stack})
+    return BiLM(config, vocabulary=WORDS, seed=2).eval()
+
+
 @pytest.fixture(scope="session")
 def built_cell(tmp_path_factory: pytest.TempPathFactory) -> NativeCell:
     """The fused cell, built into a folder of its own."""

@@ -29,8 +29,8 @@ WORDS = ["The", "play", "was", "naïve", "模型", ".", "grounder", "Alusik", "'
 
 
 @pytest.fixture
-def embedder(bilm: BiLM) -> Embedder:
-    return Embedder(bilm, threads=1)
+def embedder(whole_bilm: BiLM) -> Embedder:
+    return Embedder(whole_bilm, threads=1)
 
 
 @pytest.fixture
@@ -185,8 +185,8 @@ def test_a_stopped_build_goes_on(
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-def test_a_kill_at_any_moment_loses_only_what_was_not_committed(bilm: BiLM, tmp_path: Path) -> None:
-    elmokit.save(bilm, tmp_path / "model")
+def test_a_kill_at_any_moment_loses_only_what_was_not_committed(whole_bilm: BiLM, tmp_path: Path) -> None:
+    elmokit.save(whole_bilm, tmp_path / "model")
     generator = random.Random(1)
     lines = [" ".join(generator.choices(WORDS, k=generator.randrange(8))) for _ in range(8)]
     (tmp_path / "corpus.txt").write_text("\n".join(lines), encoding="utf-8")

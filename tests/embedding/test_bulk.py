@@ -179,8 +179,8 @@ def test_windows_depend_on_their_lines_alone() -> None:
 
 
 @pytest.mark.parametrize("state", ["reset", "carry", "warm"])
-def test_a_run_that_failed_goes_on(source: Path, out: Path, bilm: BiLM, state: Any, small_windows: None) -> None:
-    embedder = Embedder(bilm, threads=1, state=state)
+def test_a_run_that_failed_goes_on(source: Path, out: Path, whole_bilm: BiLM, state: Any, small_windows: None) -> None:
+    embedder = Embedder(whole_bilm, threads=1, state=state)
     options = EmbedOptions(batch_size=2)
     embed_file(source, out, embedder, options)
     expected = read_hdf5(out)
@@ -220,9 +220,9 @@ def test_carried_state_starts_at_zero_and_matters(source: Path, out: Path, bilm:
 @pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".jsonl"])
 @pytest.mark.parametrize(("state", "num_moments"), [("reset", 5), ("carry", 3)])
 def test_a_kill_at_any_moment_changes_nothing(
-    tmp_path: Path, bilm: BiLM, suffix: str, state: str, num_moments: int
+    tmp_path: Path, whole_bilm: BiLM, suffix: str, state: str, num_moments: int
 ) -> None:
-    elmokit.save(bilm, tmp_path / "model")
+    elmokit.save(whole_bilm, tmp_path / "model")
     (tmp_path / "in.txt").write_text("\n".join(LINES * 4), encoding="utf-8")
     (tmp_path / "out").mkdir()
     command = [

@@ -128,6 +128,12 @@ def test_int8_products_are_rounded_by_row_and_column() -> None:
     assert not Int8Matrix(matrix).multiply(torch.zeros(1, 96), torch.empty(1, 33)).any()
 
 
+def test_the_largest_int8_products_do_not_overflow() -> None:
+    ones = torch.ones(96, 33)
+    product = Int8Matrix(ones).multiply(ones.T.contiguous(), torch.empty(33, 33))
+    torch.testing.assert_close(product, torch.full((33, 33), 96.0))
+
+
 def test_products_of_many_rows_copy_no_matrix() -> None:
     generator = torch.Generator().manual_seed(7)
     rows, matrix = torch.randn(600, 64, generator=generator), torch.randn(64, 16384, generator=generator)

@@ -18,7 +18,7 @@ from tests.parity.allennlp_peer import importable, load_peer, quiet, requires_pe
 
 pytestmark = requires_peer
 
-FLOAT32 = {"atol": 2e-6, "rtol": 0}
+FLOAT32 = {"atol": 2e-6, "rtol": 2e-6}  # of both, because a sum's rounding grows with its numbers
 FLOAT64 = {"atol": 1e-12, "rtol": 0}
 GRADIENTS = {"atol": 1e-11, "rtol": 1e-11}
 PRECISIONS = pytest.mark.parametrize(

@@ -2,9 +2,12 @@
 
 Weights are rounded to 127 steps a column, once; the rows that they multiply to 127 steps a row, at every product. A
 row's scale is its own, so a sentence's vectors do not depend on its company here either. The rest stays float32.
+
+Processors without 8-bit dot products add two products at a time in 16 bits, which hold those of rows of 63 steps only.
 """
 
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -14,20 +17,24 @@ from elmokit.errors import ConfigError
 from elmokit.model.engines.infer import InferEngine
 from elmokit.model.engines.native import NativeCell
 
-_ZERO = 128
-"""What stands for 0 among the unsigned 8-bit numbers of a row."""
 _PART_ROWS = 512
 
 
 class Int8Matrix:
-    """A matrix (K, M) as 8-bit integers in the order that oneDNN multiplies fastest, with a scale for each column."""
+    """A matrix (K, M) as 8-bit integers in the order that oneDNN multiplies fastest, with a scale for each column.
 
-    def __init__(self, matrix: Tensor) -> None:
+    Args:
+        matrix: to round.
+        steps: on either side of 0 for the rows that it multiplies; None is as many as the processor can add up.
+    """
+
+    def __init__(self, matrix: Tensor, steps: int | None = None) -> None:
         largest = matrix.abs().amax(0)  # (M,)
         self.scales = torch.where(largest > 0, largest / 127, torch.ones_like(largest))  # (M,)
         rounded = (matrix / self.scales).round_().to(torch.int8)  # (K, M)
         self.packed = torch.ops.onednn.qlinear_prepack(rounded.t().contiguous(), None)
         self.zeros = torch.zeros(len(self.scales), dtype=torch.long)
+        self.steps = steps or row_steps()
 
     def multiply_many(self, rows: Tensor, out: Tensor) -> Tensor:
         """Rows (n, K) @ matrix → out (n, M), a part of them at a time: a product needs several copies of its rows."""
@@ -37,10 +44,11 @@ class Int8Matrix:
 
     def multiply(self, rows: Tensor, out: Tensor) -> Tensor:
         """Rows (n, K) @ matrix → out (n, M)."""
-        scale = torch.linalg.vector_norm(rows, torch.inf, 1, keepdim=True).div_(127).clamp_(min=1e-30)  # (n, 1)
-        rounded = (rows / scale).round_().add_(_ZERO).to(torch.uint8)  # (n, K)
+        scale = torch.linalg.vector_norm(rows, torch.inf, 1, keepdim=True).div_(self.steps).clamp_(min=1e-30)  # (n, 1)
+        zero = self.steps + 1  # what stands for 0 among unsigned numbers
+        rounded = (rows / scale).round_().add_(zero).to(torch.uint8)  # (n, K)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
-            rounded, 1.0, _ZERO, self.packed, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            rounded, 1.0, zero, self.packed, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
         return torch.mul(product, scale, out=out)
 
@@ -51,6 +59,14 @@ class Int8Matrix:
     def multiply_gates(self, rows: Tensor, out: Tensor) -> Iterator[tuple[int, Tensor]]:
         """All gates at once."""
         yield 0, self.multiply(rows, out)
+
+
+@cache
+def row_steps() -> int:
+    """Steps on either side of 0 that rows may have on this processor: 127, or 63 if the largest products overflow."""
+    ones = torch.ones(64, 64)
+    product = Int8Matrix(ones, steps=127).multiply(ones, torch.empty(64, 64))
+    return 127 if torch.allclose(product, 64 * ones) else 63
 
 
 def int8_engine(native: NativeCell | None) -> InferEngine:
