@@ -119,8 +119,8 @@ def tuned_bilms() -> list[str]:
 
 
 def attempts() -> list[str]:
-    """Other settings and other biLMs, where the gain is small."""
-    return side_rows(in_order("attempts"))
+    """Other settings and other biLMs, where the gain is small; runs of one time together with their own baseline."""
+    return side_rows([*in_order("attempts"), *in_order("attempts", "learning")])
 
 
 def grid() -> list[str]:

@@ -5,14 +5,15 @@
     python bench/tasks.py mixing ewt --runs RUNS --vectors skipgram.txt             Table 2; also placement (Table 3)
     python bench/tasks.py sample-efficiency ewt --runs RUNS --vectors skipgram.txt  Figure 1
     python bench/tasks.py grid sick --runs RUNS --vectors skipgram.txt              settings of both sides, on dev
-    python bench/tasks.py attempts conll2003 --runs RUNS --vectors skipgram.txt -- both tuned=MODEL    to gain more
+    python bench/tasks.py attempts conll2003 --runs RUNS --vectors skipgram.txt -- elmo both tuned=MODEL    to gain more
     python bench/tasks.py layer-weights ewt --runs RUNS                             Figure 2, of the runs of compare
     python bench/tasks.py learning-curves ewt --runs RUNS                           dev scores by epoch, of the same
     python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
 
-What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`, or names attempts. With
---name NAME the result is results/task-STUDY-DATA-NAME.json, beside the main one. All is resumable: repeat the command.
-The baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data directory.
+What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`, or names attempts, of which
+`elmo` is the first. With --name NAME the result is results/task-STUDY-DATA-NAME.json, beside the main one. All is
+resumable: repeat the command. The baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data
+directory.
 """
 
 import argparse
@@ -85,6 +86,7 @@ GRIDS = {
 
 ATTEMPTS = {
     "conll2003": {
+        "elmo": ("+ ELMo", ()),
         "lambda": ("λ = 0.001", (("elmo.regularization", "0.001"),)),
         "both": ("at both ends", (("elmo.place", "both"),)),
         "concat": ("all layers side by side", (("elmo.layers", '"concat"'),)),
@@ -190,7 +192,7 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
 
 
 def run_attempts(options: argparse.Namespace) -> dict[str, object]:
-    """Other settings and other biLMs beside those of `compare`, whose runs are taken as they are."""
+    """Other settings and other biLMs, beside the baseline of `compare`, whose runs are taken as they are."""
     setting, files = SETTINGS[options.setting], find_files(options.setting, options)
     experiment = Experiment(
         task=TASKS[setting.task],
@@ -200,7 +202,7 @@ def run_attempts(options: argparse.Namespace) -> dict[str, object]:
         vectors=[str(path) for path in options.vectors],
         processes=options.processes,
     )
-    others, settings = [Variant("elmo", "+ ELMo", bilm=options.model)], ATTEMPTS[options.setting]
+    others, settings = [], ATTEMPTS[options.setting]
     for word in options.further or settings:
         name, _, model = word.partition("=")
         if word in settings:
@@ -213,7 +215,7 @@ def run_attempts(options: argparse.Namespace) -> dict[str, object]:
     runs = run_all(experiment, [BASELINE, *others], done=lambda run: print(run.name, run.number, "of", run.total))
     found = compare(runs, BASELINE, others).to_dict() | {"setting": runs.setting()}
     shorten_names(found["setting"])
-    return found | {"data": options.setting, "study": "attempts"}
+    return found | {"data": options.setting, "study": "attempts", "name": options.name}
 
 
 def read_runs(options: argparse.Namespace) -> dict[str, object]:
