@@ -4,7 +4,8 @@ part of them is worth, and same sense against different senses.
     python bench/senses.py MODEL                        a model's folder, file or published name
     python bench/senses.py MODEL --json results/…       the same, written down
     python bench/senses.py MODEL --parts brown1,brown2  sense vectors from a part of SemCor
-    python bench/senses.py minilm --json results/…      the nearest senses of all-MiniLM-L6-v2 (see bench/minilm.py)
+    python bench/senses.py minilm --json results/…      the nearest senses of all-MiniLM-L6-v2 (see bench/minilm.py);
+                                                        likewise random (mini's size, random weights) and glove
 
 Sense vectors come from SemCor 3.0, as a whole if not said otherwise; the sets are those of Raganato et al. (2017), and
 "ALL without semeval2007" is what the paper reports. The data directory is $ELMOKIT_DATA or ../shared/data; layers are
@@ -16,14 +17,16 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from elmokit.analysis.embed import Embed
+import elmokit
+from elmokit.analysis.embed import Embed, layers_of
 from elmokit.analysis.kept_layers import keep_layers
 from elmokit.analysis.wsd.contexts import VIEWS
 from elmokit.analysis.wsd.data import read_wsd_data
@@ -33,13 +36,15 @@ from elmokit.analysis.wsd.votes import evaluate_votes
 from elmokit.analysis.wsd.word_in_context import choose_words, compare_contexts
 from elmokit.embedding.embedder import Embedder
 from elmokit.tasks.layer_store import LayerStore
+from elmokit.tasks.words import read_vectors
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.machine import provenance  # noqa: E402
 from bench.minilm import MiniLM  # noqa: E402
-from bench.places import DATA  # noqa: E402
+from bench.places import DATA, GLOVE  # noqa: E402
+from bench.probes import glove_layers, random_twin  # noqa: E402
 
 
 def minilm_layers() -> Embed:
@@ -54,6 +59,14 @@ def minilm_layers() -> Embed:
             yield from np.split(np.concatenate([found["first"], found["mean"]]), ends[:-1], axis=1)  # (2L, T, D) each
 
     return embed
+
+
+PEERS: dict[str, Callable[[argparse.Namespace], Embed]] = {
+    "minilm": lambda options: minilm_layers(),
+    "random": lambda options: layers_of(Embedder(random_twin(elmokit.load("mini")), threads=options.threads)),
+    "glove": lambda options: partial(glove_layers, read_vectors(options.data / GLOVE)),
+}
+"""Whose nearest senses stand beside a model's."""
 
 
 def wsd_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, object]:
@@ -140,9 +153,9 @@ def main() -> None:
     start = time.perf_counter()
     result = provenance("python " + " ".join(["bench/senses.py", *sys.argv[1:]])) | {"model": arguments.model}
     parts = arguments.parts.split(",")
-    if arguments.model == "minilm":
+    if arguments.model in PEERS:
         torch.set_num_threads(arguments.threads or torch.get_num_threads())
-        result["wsd"] = wsd_scores(minilm_layers(), arguments.data, parts)
+        result["wsd"] = wsd_scores(PEERS[arguments.model](arguments), arguments.data, parts)
         print_wsd(result["wsd"])
     else:
         embedder = Embedder.from_pretrained(arguments.model, threads=arguments.threads)
