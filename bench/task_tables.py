@@ -3,7 +3,7 @@
 from statistics import fmean
 
 from bench.results import read_all, source
-from elmokit.tasks.compare import p_text, summary
+from elmokit.tasks.compare import mean_text, p_text, summary
 
 DATA = {
     "squad": "QA: SQuAD, 34 + 7 + 7 articles of its dev set",
@@ -37,7 +37,7 @@ def in_order(study: str, name: str = "") -> list[dict]:
 
 
 def mean(figures: dict) -> str:
-    return f"{figures['mean']:.2f} ± {figures['deviation']:.2f}"
+    return mean_text(figures["scores"])
 
 
 def gain(side: dict) -> str:
@@ -120,7 +120,7 @@ def tuned_bilms() -> list[str]:
 
 def attempts() -> list[str]:
     """Other settings and other biLMs, where the gain is small; runs of one time together with their own baseline."""
-    return side_rows([*in_order("attempts"), *in_order("attempts", "learning")])
+    return side_rows([result for name in ("", "learning", "gently") for result in in_order("attempts", name)])
 
 
 def grid() -> list[str]:
@@ -138,12 +138,16 @@ def grid() -> list[str]:
 
 
 def side_rows(results: list[dict]) -> list[str]:
-    lines = ["| data | variant | dev | test | increase | of the error | p |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| data | seeds | variant | dev | test | increase | of the error | p |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
     for result in results:
-        base = result["baseline"]
-        lines.append(f"| {DATA[result['data']]} | baseline | {mean(base['dev'])} | {mean(base['test'])} | | | |")
+        base, number = result["baseline"], len(result["seeds"])
+        scores = f"{mean(base['dev'])} | {mean(base['test'])}"
+        lines.append(f"| {DATA[result['data']]} | {number} | baseline | {scores} | | | |")
         for side in result["others"]:
-            lines.append(f"| | {side['label']} | {mean(side['dev'])} | {mean(side['test'])} | {gain(side)} |")
+            lines.append(f"| | | {side['label']} | {mean(side['dev'])} | {mean(side['test'])} | {gain(side)} |")
     return lines + source(*results)
 
 

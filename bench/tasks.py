@@ -91,6 +91,7 @@ ATTEMPTS = {
         "both": ("at both ends", (("elmo.place", "both"),)),
         "concat": ("all layers side by side", (("elmo.layers", '"concat"'),)),
         "learning": ("the biLM learns along, at a tenth of the rate", (("elmo.tuned", "0.1"),)),
+        "gently": ("the biLM learns along, at a hundredth of it", (("elmo.tuned", "0.01"),)),
     },
 }
 """What may help where the gain is small: its name, its label and its settings."""
