@@ -27,7 +27,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 from bench.machine import provenance
 from bench.tasks import SETTINGS
 
-TEXTS = {"sst": "sst-5", "conll2003": "conll2003", "sick": "sick", "ewt": "ewt"}
+TEXTS = {"sst": "sst-5", "conll2003": "conll2003", "sick": "sick", "ewt": "ewt", "litbank": "litbank"}
 """Names of texts, and the settings of `bench/tasks.py` that they come from."""
 
 
