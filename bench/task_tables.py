@@ -124,17 +124,17 @@ def attempts() -> list[str]:
 
 
 def grid() -> list[str]:
-    lines = ["| data | share | | settings | dev | after steps |", "|---|---|---|---|---|---|"]
-    results = in_order("grid")
+    """What the preset reaches on dev, from the comparisons, and below it what others do."""
+    lines = ["| data | | settings | seeds | dev |", "|---|---|---|---|---|"]
+    results, presets = in_order("grid"), {result["data"]: result for result in in_order("compare")}
     for result in results:
-        for side, text in (("baseline", "baseline"), ("elmo", "+ ELMo")):
+        preset, name = presets[result["data"]], DATA[result["data"]]
+        for side, text, own in (("baseline", "baseline", preset["baseline"]), ("elmo", "+ ELMo", preset["others"][0])):
+            lines.append(f"| {name} | {text} | preset | {len(preset['seeds'])} | {mean(own['dev'])} |")
             for row in result["rows"][side]:
                 changes = ", ".join(f"`{name} = {v}`" for name, v in row["changes"].items() if v != "none")
-                lines.append(
-                    f"| {DATA[result['data']]} | {result.get('fraction', 1):.0%} | {text} | {changes} | "
-                    f"{row['dev']:.2f} | {row['best_step']:,} |"
-                )
-    return [*lines, "", "Seed 1.", *source(*results)]
+                lines.append(f"| | {text} | {changes} | 1 | {row['dev']:.2f} |")
+    return lines + source(*results)
 
 
 def side_rows(results: list[dict]) -> list[str]:
