@@ -124,17 +124,29 @@ def attempts() -> list[str]:
 
 
 def grid() -> list[str]:
-    """What the preset reaches on dev, from the comparisons, and below it what others do."""
+    """What the preset reaches on dev, from the comparisons, and below it what other settings do."""
     lines = ["| data | | settings | seeds | dev |", "|---|---|---|---|---|"]
-    results, presets = in_order("grid"), {result["data"]: result for result in in_order("compare")}
-    for result in results:
-        preset, name = presets[result["data"]], DATA[result["data"]]
-        for side, text, own in (("baseline", "baseline", preset["baseline"]), ("elmo", "+ ELMo", preset["others"][0])):
-            lines.append(f"| {name} | {text} | preset | {len(preset['seeds'])} | {mean(own['dev'])} |")
-            for row in result["rows"][side]:
-                changes = ", ".join(f"`{name} = {v}`" for name, v in row["changes"].items() if v != "none")
-                lines.append(f"| | {text} | {changes} | 1 | {row['dev']:.2f} |")
+    results, presets = read_all("task-grid-"), in_order("compare")
+    for preset in presets:
+        own = [(result, row) for result in results if result["data"] == preset["data"] for row in result["rows"]]
+        for side, text, figures in (
+            ("baseline", "baseline", preset["baseline"]),
+            ("elmo", "+ ELMo", preset["others"][0]),
+        ):
+            rows = [
+                f"| | | {settings_text(row['changes'])} | {len(result['seeds'])} | {mean(row['dev'])} |"
+                for result, row in own
+                if row["side"] == side
+            ]
+            first = (
+                f"| {DATA[preset['data']]} | {text} | the preset's | {len(preset['seeds'])} | {mean(figures['dev'])} |"
+            )
+            lines += [first, *rows] if rows else []
     return lines + source(*results)
+
+
+def settings_text(changes: dict[str, str]) -> str:
+    return ", ".join(f"`{name} = {value}`" for name, value in changes.items() if value != "none")
 
 
 def side_rows(results: list[dict]) -> list[str]:

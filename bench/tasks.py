@@ -11,9 +11,9 @@
     python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
 
 What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`, or names attempts, of which
-`elmo` is the first. With --name NAME the result is results/task-STUDY-DATA-NAME.json, beside the main one. All is
-resumable: repeat the command. The baseline's words are the vectors of bench/skipgram.py beside GloVe's of the data
-directory.
+`elmo` is the first, or points of a grid such as `baseline:dropout`. With --name NAME the result is
+results/task-STUDY-DATA-NAME.json, beside the main one. All is resumable: repeat the command. The baseline's words are
+the vectors of bench/skipgram.py beside GloVe's of the data directory.
 """
 
 import argparse
@@ -24,17 +24,16 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import elmokit
 from elmokit.formats import fingerprint
-from elmokit.tasks.compare import compare
+from elmokit.tasks.compare import compare, summary
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
-from elmokit.tasks.variants import BASELINE, Experiment, Variant, run_all
+from elmokit.tasks.variants import BASELINE, Experiment, RunDone, Variant, run_all
 from elmokit.text.files import file_sha256, open_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -74,14 +73,23 @@ SETTINGS = {
 }
 
 GRIDS = {
-    "conll2003": ({"model.dropout": "0.3"}, {"elmo.dropout": "0"}),
-    "sst-5": ({"model.input_dropout": "0.2"}, {"elmo.dropout": "0.5"}),
-    "sick": ({"model.dropout": "0.5"}, {"elmo.dropout": "0.5"}),
-    "squad": ({"model.dropout": "0.4"}, {"elmo.dropout": "0.5"}),
-    "ewt": ({"model.input_dropout": "0.4"}, {"elmo.dropout": "0"}),
-    "litbank": ({"model.lexical_dropout": "0.3"}, {"elmo.dropout": "0.2"}),
+    "conll2003": {"dropout": {"model.dropout": "0.3"}, "own": {"elmo.dropout": "0"}},
+    "sst-5": {
+        "dropout": {"model.input_dropout": "0.2"},
+        "halved": {
+            "num_epochs": "6",
+            "optimizer.schedule": "constant",
+            "optimizer.halve_after": "1",
+            "loop.patience": "6",
+        },
+        "own": {"elmo.dropout": "0.5"},
+    },
+    "sick": {"dropout": {"model.dropout": "0.5"}, "own": {"elmo.dropout": "0.5"}},
+    "squad": {"dropout": {"model.dropout": "0.4"}, "own": {"elmo.dropout": "0.5"}},
+    "ewt": {"dropout": {"model.input_dropout": "0.4"}, "own": {"elmo.dropout": "0"}},
+    "litbank": {"dropout": {"model.lexical_dropout": "0.3"}, "own": {"elmo.dropout": "0.2"}},
 }
-"""What is tried instead of the preset's values for both sides, and what else for the side with ELMo."""
+"""What is tried instead of the preset's values on both sides; ELMo's own settings on its side alone."""
 
 ATTEMPTS = {
     "conll2003": {
@@ -158,50 +166,45 @@ def run_study(options: argparse.Namespace) -> dict[str, object]:
     return found | {"data": options.setting, "study": options.study, "name": options.name}
 
 
+def build_experiment(options: argparse.Namespace, folder: str, seeds: str) -> Experiment:
+    setting = SETTINGS[options.setting]
+    return Experiment(
+        task=TASKS[setting.task],
+        **{split: [str(path)] for split, path in find_files(options.setting, options).items()},
+        output=options.runs / folder,
+        seeds=[int(seed) for seed in (options.seeds or seeds).split()],
+        vectors=[str(path) for path in options.vectors],
+        processes=options.processes,
+    )
+
+
+def show_done(run: RunDone) -> None:
+    print(run.name, run.result["dev"], f"{run.number} of {run.total}", flush=True)
+
+
 def run_grid(options: argparse.Namespace) -> dict[str, object]:
-    """The best score on dev of seed 1 with one setting changed, with and without ELMo; points that are done stay.
-
-    What the preset itself reaches on dev is known from `compare`.
-    """
-    setting, files = SETTINGS[options.setting], find_files(options.setting, options)
-    folder = options.runs / f"grid-{options.setting}"
-    both, own = GRIDS[options.setting]
-    points = {
-        "baseline": [{"elmo.place": "none", name: value} for name, value in both.items()],
-        "elmo": [{name: value} for name, value in (both | own).items()],
-    }
-
-    def train(changes: dict[str, str]) -> dict[str, object]:
-        output = folder / "_".join(f"{name}={value}" for name, value in changes.items())
-        if not (output / "result.json").exists():
-            command = [sys.executable, "-m", "elmokit", "task", "train", setting.task, "--model", options.model]
-            command += name_files({split: files[split] for split in ("train", "dev")}, options)
-            command += [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
-            command += ["--set", "seed=1", "--threads", "1", "--output", str(output), "--resume"]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        found = json.loads((output / "result.json").read_text(encoding="utf-8"))
-        score = found["dev"][TASKS[setting.task].metric]
-        print(f"{output.name}: {score:.2f} after {found['best_step']} steps", flush=True)
-        return {"changes": changes, "dev": score, "best_step": found["best_step"]}
-
-    with ThreadPoolExecutor(options.processes or 1) as pool:
-        under_way = {side: [pool.submit(train, point) for point in own_points] for side, own_points in points.items()}
-    rows = {side: [run.result() for run in runs] for side, runs in under_way.items()}
-    about = {"data": options.setting, "study": "grid", "task": setting.task, "seed": 1}
-    return about | {"rows": rows} | describe(options)
+    """Scores of settings other than the preset's, with and without ELMo; those of the preset are in `compare`."""
+    grid = GRIDS[options.setting]
+    points = {f"baseline:{name}": {"elmo.place": "none"} | own for name, own in grid.items() if name != "own"}
+    points |= {f"elmo:{name}": own for name, own in grid.items()}
+    if unknown := [name for name in options.further if name not in points]:
+        sys.exit(f"{unknown[0]} names no point of {options.setting}: give some of {', '.join(points)}")
+    variants = []
+    for name in options.further or points:
+        model = None if name.startswith("baseline") else options.model
+        variants.append(Variant(name.replace(":", "-"), name, tuple(points[name].items()), model))
+    runs = run_all(build_experiment(options, f"grid-{options.setting}", "1"), variants, done=show_done)
+    rows = []
+    for variant in variants:
+        side, changes = variant.label.partition(":")[0], dict(variant.changes)
+        scores = {split: summary(runs.scores(variant, split)[runs.experiment.task.metric]) for split in ("dev", "test")}
+        rows.append({"side": side, "changes": changes, **scores})
+    found = {"rows": rows, "seeds": list(runs.experiment.seeds), "setting": runs.setting()}
+    return found | {"data": options.setting, "study": "grid", "name": options.name}
 
 
 def run_attempts(options: argparse.Namespace) -> dict[str, object]:
     """Other settings and other biLMs, beside the baseline of `compare`, whose runs are taken as they are."""
-    setting, files = SETTINGS[options.setting], find_files(options.setting, options)
-    experiment = Experiment(
-        task=TASKS[setting.task],
-        **{split: [str(path)] for split, path in files.items()},
-        output=options.runs / f"compare-{options.setting}",
-        seeds=[int(seed) for seed in (options.seeds or "1 2 3").split()],
-        vectors=[str(path) for path in options.vectors],
-        processes=options.processes,
-    )
     others, settings = [], ATTEMPTS[options.setting]
     for word in options.further or settings:
         name, _, model = word.partition("=")
@@ -212,7 +215,8 @@ def run_attempts(options: argparse.Namespace) -> dict[str, object]:
         else:
             own = ", ".join([*settings, *(f"{name}=MODEL" for name in BILMS)])
             sys.exit(f"{word} names no attempt of {options.setting}: give some of {own}")
-    runs = run_all(experiment, [BASELINE, *others], done=lambda run: print(run.name, run.number, "of", run.total))
+    experiment = build_experiment(options, f"compare-{options.setting}", "1 2 3")
+    runs = run_all(experiment, [BASELINE, *others], done=show_done)
     found = compare(runs, BASELINE, others).to_dict() | {"setting": runs.setting()}
     shorten_names(found["setting"])
     return found | {"data": options.setting, "study": "attempts", "name": options.name}
