@@ -400,10 +400,12 @@ def test_settings_that_the_task_does_not_know(data: dict[str, Any], tmp_path: Pa
 
 def test_adadelta_and_word_vectors_that_learn(data: dict[str, Any], tmp_path: Path) -> None:
     adadelta = {"optimizer": {"kind": "adadelta", "learning_rate": 1.0, "eps": 1e-6}, "num_epochs": 1}
-    with pytest.raises(ConfigError, match=r"words\.tuned = false"):
-        train(data, tmp_path / "run", adadelta)
-    result = train(data, tmp_path / "run", {**adadelta, "words": {"tuned": False}})
-    assert result["steps"] == 5
+    tables = {}
+    for tuned in (True, False):
+        result = train(data, tmp_path / f"{tuned}", {**adadelta, "words": {"tuned": tuned}})
+        assert result["steps"] == 5
+        tables[tuned] = load_trained(tmp_path / f"{tuned}/model", TASKS, bilm=data["bilm"]).model.inputs.word_table
+    assert tables[True].shape == tables[False].shape and not torch.equal(tables[True], tables[False])
 
 
 def test_a_bilm_that_is_not_there(data: dict[str, Any], tmp_path: Path) -> None:

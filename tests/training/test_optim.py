@@ -9,7 +9,6 @@ import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
 
-from elmokit.errors import ConfigError
 from elmokit.training.config import OptimizerConfig
 from elmokit.training.optim import Optimizer, rate_factor, sparse_gradient
 
@@ -186,11 +185,18 @@ def test_adadelta_follows_the_schedule() -> None:
     assert weights[0].item() != 0
 
 
-def test_adadelta_refuses_rows() -> None:
-    with pytest.raises(
-        ConfigError, match=r"^optimizer\.kind 'adadelta' .* choose adamw, or .*words\.tuned = false\)\.$"
-    ):
-        Optimizer([("a", matrix(1))], [("b", matrix(2))], settings(kind="adadelta"), 10)
+def test_adadelta_of_sparse_gradients_is_that_of_whole_ones() -> None:
+    """Also of rows that a step does not touch, whose sums go on to fade."""
+    tables, other = [matrix(2), matrix(2)], matrix(1)
+    config = settings(kind="adadelta", eps=1e-4, clip_norm=1.0)
+    by_rows = Optimizer([("a", other)], [("b", tables[0])], config, 10)
+    whole = Optimizer([("b", tables[1])], [], config, 10)
+    for step, ids in enumerate(([0, 3, 3], [1], [3, 0])):
+        tables[0].grad, tables[1].grad = gradients_of(ids, step, tables[0])
+        assert by_rows.update(step) == pytest.approx(whole.update(step))
+        torch.testing.assert_close(tables[0], tables[1], rtol=1e-6, atol=1e-7)
+    moved = (tables[0] != matrix(2)).any(1)
+    assert moved.tolist() == [True, True, False, True, False] and torch.equal(other, matrix(1))
 
 
 # --- The clip --------------------------------------------------------------------------------------------------------
@@ -404,7 +410,7 @@ def test_a_state_from_before_halvings_has_none() -> None:
     assert optimizer.state_dict()["halvings"] == 0
 
 
-@pytest.mark.parametrize("kind", ["adagrad", "adamw"])
+@pytest.mark.parametrize("kind", ["adagrad", "adamw", "adadelta"])
 def test_everything_may_be_of_one_kind(kind: str) -> None:
     weight = matrix()
     for dense, sparse in (([("a", weight)], []), ([], [("a", weight)])):

@@ -8,7 +8,6 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
 
-from elmokit.errors import ConfigError
 from elmokit.training.config import OptimizerConfig
 
 
@@ -16,7 +15,8 @@ class Optimizer:
     """One optimiser for all parameters: schedule, clip and update in one call.
 
     Parameters whose gradients are sparse, which are the softmax rows under a sampled loss, are updated where the
-    gradient has rows and nowhere else; for Adagrad that is the same as a dense update, for Adam see `RowAdam`.
+    gradient has rows and nowhere else; for Adagrad that is the same as a dense update, for Adam see `RowAdam`. Adadelta
+    updates whole tables: it forgets old gradients at every step, of all rows.
 
     Args:
         dense: parameters with ordinary gradients, by name.
@@ -50,7 +50,8 @@ class Optimizer:
         for parameter in self.parameters:
             if parameter.grad is not None:
                 if parameter.grad.is_sparse:
-                    parameter.grad = parameter.grad.coalesce()
+                    whole = self.config.kind == "adadelta"
+                    parameter.grad = parameter.grad.to_dense() if whole else parameter.grad.coalesce()
                 gradients.append(parameter.grad.values() if parameter.grad.is_sparse else parameter.grad)
         norm = float(nn.utils.get_total_norm(gradients)) * scale if gradients else 0.0
         if not math.isfinite(norm):
@@ -113,12 +114,8 @@ def _build(
         found += [torch.optim.Adagrad(sparse, **settings)] if sparse else []
         return found
     if config.kind == "adadelta":
-        if sparse:
-            raise ConfigError(
-                "optimizer.kind 'adadelta' cannot update single rows of a table: choose adamw, or leave the table as "
-                "it is (words.tuned = false)."
-            )
-        return [torch.optim.Adadelta(_group(dense, shares), lr=rate, rho=config.betas[1], eps=config.eps)]
+        groups = [*_group(dense, shares), *([{"params": sparse}] if sparse else [])]
+        return [torch.optim.Adadelta(groups, lr=rate, rho=config.betas[1], eps=config.eps)]
     groups = [
         {**group, "weight_decay": config.weight_decay if decayed else 0.0}
         for decayed in (True, False)
