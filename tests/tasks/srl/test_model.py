@@ -223,7 +223,7 @@ def test_widths(place: str, in_dim: int, out_dim: int) -> None:
 
 
 def test_the_size_of_the_papers_model() -> None:
-    """Eight layers of 300, the first over 100 + 1024 + 100 numbers, for 119 tags; ten words; the tagger's 64 comes on top."""
+    """Eight layers of 300, the first over 100 + 1024 + 100 numbers, 119 tags, ten words; the tagger has 64 more."""
     config = read_run(TaskConfig, "srl-paper")
     elmo = ElmoInputs(config.elmo, num_layers=3, width=1024)
     inputs = TokenInputs(torch.zeros(10, 100), tune_words=config.words.tuned, elmo=elmo)
