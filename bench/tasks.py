@@ -200,6 +200,7 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
         scores = {split: summary(runs.scores(variant, split)[runs.experiment.task.metric]) for split in ("dev", "test")}
         rows.append({"side": side, "changes": changes, **scores})
     found = {"rows": rows, "seeds": list(runs.experiment.seeds), "setting": runs.setting()}
+    shorten_names(found["setting"])
     return found | {"data": options.setting, "study": "grid", "name": options.name}
 
 
