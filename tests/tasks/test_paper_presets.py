@@ -160,8 +160,8 @@ def count_qa(rows: int, labels: Labels) -> int:
 def count_srl(rows: int, labels: Labels) -> int:
     """The biLSTM of 64 that finds predicates is elmokit's own."""
     layers = sum(6 * 300 * (WORDS + ELMO + 100 if k == 0 else 300) + 5 * 300 * (300 + 1) for k in range(8))
-    tagger = dense(300, len(labels["tags"]))
-    return rows * WORDS + mixes(1) + 2 * 100 + layers + tagger + lstm(WORDS + ELMO, 64) + dense(128, 1)
+    roles, finder = dense(300, len(labels["tags"])), lstm(WORDS + ELMO, 64) + dense(128, 1)
+    return rows * WORDS + mixes(1) + 2 * 100 + layers + roles + finder
 
 
 def count_coref(rows: int, labels: Labels) -> int:
