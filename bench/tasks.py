@@ -197,8 +197,13 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
     rows = []
     for variant in variants:
         side, changes = variant.label.partition(":")[0], dict(variant.changes)
-        scores = {split: summary(runs.scores(variant, split)[runs.experiment.task.metric]) for split in ("dev", "test")}
-        rows.append({"side": side, "changes": changes, **scores})
+        dev, test = (
+            {figure: summary(scores) for figure, scores in runs.scores(variant, split).items()}
+            for split in ("dev", "test")
+        )
+        metric = runs.experiment.task.metric
+        row = {"side": side, "changes": changes, "dev": dev[metric], "test": test.pop(metric), "further": test}
+        rows.append(row)
     found = {"rows": rows, "seeds": list(runs.experiment.seeds), "setting": runs.setting()}
     shorten_names(found["setting"])
     return found | {"data": options.setting, "study": "grid", "name": options.name}
