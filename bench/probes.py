@@ -157,7 +157,8 @@ def only_layer_0(result: dict) -> dict[str, object]:
 
 
 def data_hashes(folder: Path) -> dict[str, str]:
-    return {path.name: file_sha256(path) for path in sorted(folder.iterdir())}
+    files = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_sha256(path) for path in files}
 
 
 def measure(options: argparse.Namespace) -> dict[str, object]:

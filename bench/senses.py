@@ -37,14 +37,15 @@ from elmokit.analysis.wsd.word_in_context import choose_words, compare_contexts
 from elmokit.embedding.embedder import Embedder
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.words import read_vectors
+from elmokit.text.files import file_sha256
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.machine import provenance  # noqa: E402
-from bench.minilm import MiniLM  # noqa: E402
+from bench.minilm import MiniLM, find_weights  # noqa: E402
 from bench.places import DATA, GLOVE  # noqa: E402
-from bench.probes import glove_layers, random_twin  # noqa: E402
+from bench.probes import data_hashes, glove_layers, random_twin  # noqa: E402
 
 
 def minilm_layers() -> Embed:
@@ -61,12 +62,20 @@ def minilm_layers() -> Embed:
     return embed
 
 
-PEERS: dict[str, Callable[[argparse.Namespace], Embed]] = {
-    "minilm": lambda options: minilm_layers(),
-    "random": lambda options: layers_of(Embedder(random_twin(elmokit.load("mini")), threads=options.threads)),
-    "glove": lambda options: partial(glove_layers, read_vectors(options.data / GLOVE)),
+def random_layers(options: argparse.Namespace) -> tuple[Embed, str]:
+    embedder = Embedder(random_twin(elmokit.load("mini")), threads=options.threads)
+    return layers_of(embedder), embedder.fingerprint
+
+
+PEERS: dict[str, Callable[[argparse.Namespace], tuple[Embed, str]]] = {
+    "minilm": lambda options: (minilm_layers(), file_sha256(find_weights() / "model.safetensors")),
+    "random": random_layers,
+    "glove": lambda options: (
+        partial(glove_layers, read_vectors(options.data / GLOVE)),
+        file_sha256(options.data / GLOVE),
+    ),
 }
-"""Whose nearest senses stand beside a model's."""
+"""Whose nearest senses stand beside a model's: vectors, and the hash of what they come from."""
 
 
 def wsd_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, object]:
@@ -152,10 +161,12 @@ def main() -> None:
         parser.error(f"no wsd in the data directory {arguments.data}: set ELMOKIT_DATA")
     start = time.perf_counter()
     result = provenance("python " + " ".join(["bench/senses.py", *sys.argv[1:]])) | {"model": arguments.model}
+    result["data_sha256"] = data_hashes(arguments.data / "wsd")
     parts = arguments.parts.split(",")
     if arguments.model in PEERS:
         torch.set_num_threads(arguments.threads or torch.get_num_threads())
-        result["wsd"] = wsd_scores(PEERS[arguments.model](arguments), arguments.data, parts)
+        embed, result["model_sha256"] = PEERS[arguments.model](arguments)
+        result["wsd"] = wsd_scores(embed, arguments.data, parts)
         print_wsd(result["wsd"])
     else:
         embedder = Embedder.from_pretrained(arguments.model, threads=arguments.threads)
