@@ -1,9 +1,13 @@
 """Tables of the tasks for `bench/tables.py`: with and without ELMo, which layers, where, on how much data."""
 
+from collections.abc import Mapping
+from functools import reduce
+from operator import getitem
 from statistics import fmean
 
 from bench.results import read_all, source
 from elmokit.tasks.compare import mean_text, p_text, summary
+from elmokit.tasks.config import read_task_config
 
 DATA = {
     "squad": "QA: SQuAD, 34 + 7 + 7 articles of its dev set",
@@ -133,19 +137,27 @@ def grid() -> list[str]:
             ("baseline", "baseline", preset["baseline"]),
             ("elmo", "+ ELMo", preset["others"][0]),
         ):
-            rows = [
+            tried = [(result, row) for result, row in own if row["side"] == side]
+            if not tried:
+                continue
+            settings = f"the preset's: {settings_text(preset_values(preset['task'], [row for _, row in tried]))}"
+            seeds, dev = len(preset["seeds"]), mean(figures["dev"])
+            lines.append(f"| {DATA[preset['data']]} | {text} | {settings} | {seeds} | {dev} |")
+            lines += [
                 f"| | | {settings_text(row['changes'])} | {len(result['seeds'])} | {mean(row['dev'])} |"
-                for result, row in own
-                if row["side"] == side
+                for result, row in tried
             ]
-            first = (
-                f"| {DATA[preset['data']]} | {text} | the preset's | {len(preset['seeds'])} | {mean(figures['dev'])} |"
-            )
-            lines += [first, *rows] if rows else []
     return lines + source(*results)
 
 
-def settings_text(changes: dict[str, str]) -> str:
+def preset_values(task: str, rows: list[dict]) -> dict[str, object]:
+    """What the preset has where rows have something else."""
+    preset = read_task_config(task, "small").model_dump()
+    names = dict.fromkeys(name for row in rows for name in row["changes"] if name != "elmo.place")
+    return {name: reduce(getitem, name.split("."), preset) for name in names}
+
+
+def settings_text(changes: Mapping[str, object]) -> str:
     return ", ".join(f"`{name} = {value}`" for name, value in changes.items() if value != "none")
 
 
