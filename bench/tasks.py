@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import elmokit
 from elmokit.formats import fingerprint
-from elmokit.tasks.compare import compare, summary
+from elmokit.tasks.compare import compare, read_side
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
@@ -196,14 +196,9 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
     runs = run_all(build_experiment(options, f"grid-{options.setting}", "1"), variants, done=show_done)
     rows = []
     for variant in variants:
-        side, changes = variant.label.partition(":")[0], dict(variant.changes)
-        dev, test = (
-            {figure: summary(scores) for figure, scores in runs.scores(variant, split).items()}
-            for split in ("dev", "test")
-        )
-        metric = runs.experiment.task.metric
-        row = {"side": side, "changes": changes, "dev": dev[metric], "test": test.pop(metric), "further": test}
-        rows.append(row)
+        scores = read_side(runs, variant).to_dict()
+        own = {name: scores[name] for name in ("dev", "test", "further")}
+        rows.append({"side": variant.label.partition(":")[0], "changes": dict(variant.changes), **own})
     found = {"rows": rows, "seeds": list(runs.experiment.seeds), "setting": runs.setting()}
     shorten_names(found["setting"])
     return found | {"data": options.setting, "study": "grid", "name": options.name}

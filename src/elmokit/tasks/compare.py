@@ -104,16 +104,19 @@ def compare(runs: Runs, baseline: Variant, others: Sequence[Variant]) -> Compari
     task = runs.experiment.task
     first = runs.test_counts(baseline)  # (S, N, C)
 
-    def side(variant: Variant) -> Side:
-        p = None
-        if variant != baseline:
-            p = paired_bootstrap(first, runs.test_counts(variant), lambda sums: task.figures(sums)[task.metric])
-        dev, test = (runs.scores(variant, split) for split in ("dev", "test"))
-        further = {name: scores for name, scores in test.items() if name != task.metric}
-        return Side(variant.name, variant.label, dev[task.metric], test[task.metric], p, further)
+    def luck(variant: Variant) -> float:
+        return paired_bootstrap(first, runs.test_counts(variant), lambda sums: task.figures(sums)[task.metric])
 
-    seeds = tuple(runs.experiment.seeds)
-    return Comparison(task.name, task.metric, seeds, side(baseline), tuple(side(variant) for variant in others))
+    sides = tuple(read_side(runs, variant, p=luck(variant)) for variant in others)
+    return Comparison(task.name, task.metric, tuple(runs.experiment.seeds), read_side(runs, baseline), sides)
+
+
+def read_side(runs: Runs, variant: Variant, *, p: float | None = None) -> Side:
+    """What the runs of a variant scored."""
+    metric = runs.experiment.task.metric
+    dev, test = (runs.scores(variant, split) for split in ("dev", "test"))
+    further = {name: scores for name, scores in test.items() if name != metric}
+    return Side(variant.name, variant.label, dev[metric], test[metric], p, further)
 
 
 def deviation(scores: Sequence[float]) -> float:
