@@ -85,7 +85,12 @@ GRIDS = {
         "own": {"elmo.dropout": "0.5"},
     },
     "sick": {"dropout": {"model.dropout": "0.5"}, "own": {"elmo.dropout": "0.5"}},
-    "squad": {"dropout": {"model.dropout": "0.4"}, "less": {"model.dropout": "0.1"}, "own": {"elmo.dropout": "0.5"}},
+    "squad": {
+        "dropout": {"model.dropout": "0.4"},
+        "less": {"model.dropout": "0.1"},
+        "longer": {"num_epochs": "20"},
+        "own": {"elmo.dropout": "0.5"},
+    },
     "ewt": {"dropout": {"model.input_dropout": "0.4"}, "own": {"elmo.dropout": "0"}},
     "litbank": {"dropout": {"model.lexical_dropout": "0.3"}, "own": {"elmo.dropout": "0.2"}},
 }
