@@ -153,12 +153,13 @@ def grid() -> list[str]:
 def preset_values(task: str, rows: list[dict]) -> dict[str, object]:
     """What the preset has where rows have something else."""
     preset = read_task_config(task, "small").model_dump()
-    names = dict.fromkeys(name for row in rows for name in row["changes"] if name != "elmo.place")
+    names = dict.fromkeys(name for row in rows for name in row["changes"])
     return {name: reduce(getitem, name.split("."), preset) for name in names}
 
 
 def settings_text(changes: Mapping[str, object]) -> str:
-    return ", ".join(f"`{name} = {value}`" for name, value in changes.items() if value != "none")
+    """Of a side's settings, but for what makes it that side."""
+    return ", ".join(f"`{name} = {value}`" for name, value in changes.items() if name != "elmo.place")
 
 
 def side_rows(results: list[dict]) -> list[str]:
