@@ -83,7 +83,7 @@ def train(options: argparse.Namespace) -> None:
     options.output.mkdir(parents=True, exist_ok=True)
     words = read_vocabulary(options.vocab).tokens
     for size in {COMMON} | {int(str(c.get("corpus.max_vocab", COMMON))) for c in SETTINGS.values()}:
-        write_vocabulary_atomic(Vocabulary(words[:size]), options.output / f"vocab-{size}.txt")
+        write_vocabulary_atomic(Vocabulary(words[:size]), options.output / f"vocab-{size}.txt", overwrite=True)
     for name, changes in SETTINGS.items():
         folder = options.output / folder_name(name)
         if (folder / "cost.json").exists() or (options.only and options.only not in name):

@@ -25,8 +25,8 @@ from typing import Any
 import yaml
 
 from elmokit.errors import ConfigError, ElmokitError
+from elmokit.filesystem import write_text_atomic
 from elmokit.formats import ModelInfo, describe
-from elmokit.formats._atomic import write_text_atomic
 
 CARDS = Path(__file__).parent / "cards"
 PERPLEXITIES = ("forward", "backward", "average")

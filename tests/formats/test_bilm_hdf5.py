@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+import elmokit
 from elmokit.config import CharacterInput
 from elmokit.errors import ElmokitWarning
 from elmokit.formats import bilm_hdf5, load, save
@@ -193,7 +194,7 @@ def test_options_keep_what_they_said(tiny: Tiny, tmp_path: Path) -> None:
     write_by_hand(tmp_path / "m", tiny("characters"), **ORIGINAL_OPTIONS)
     save(load(tmp_path / "m"), tmp_path / "again", format="bilm")
     before = json.loads((tmp_path / "m" / "options.json").read_text())
-    before["char_cnn"]["n_characters"] = 262
+    before["char_cnn"]["n_characters"], before["elmokit_version"] = 262, elmokit.__version__
     assert json.loads((tmp_path / "again" / "options.json").read_text()) == before
 
 
@@ -203,6 +204,7 @@ def test_unknown_keys_are_kept_and_told_once(tiny: Tiny, tmp_path: Path) -> None
     edit_json(path, lstm__peephole=True, char_cnn__stride=1, char_cnn__embedding__note={"a": [1]})
     before = json.loads(path.read_text())
     before["char_cnn"]["n_characters"], before["bidirectional"] = 262, True
+    before["elmokit_version"] = elmokit.__version__
     with pytest.warns(ElmokitWarning, match=r"zoneout, lstm\.peephole, char_cnn\.stride") as caught:
         bilm = load(tmp_path / "m")
     assert len(caught) == 1

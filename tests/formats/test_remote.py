@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.errors import DownloadError
-from elmokit.formats import remote
+from elmokit import filesystem
+from elmokit.errors import DownloadError, FormatError
 from elmokit.formats.published import PublishedModel, RemoteFile
 from elmokit.formats.remote import cache_directory, fetch_published
 from tests.formats.loopback import (
@@ -38,7 +38,7 @@ def pair(server: LoopbackServer) -> PublishedModel:
 def test_whole_download_of_two_files(server: LoopbackServer, tmp_path: Path) -> None:
     folder = fetch_published(pair(server))
     assert folder == tmp_path / "cache" / "small"
-    assert names(folder) == [".lock", "s_options.json", "s_weights.hdf5", "sha256.json"]
+    assert names(folder) == ["s_options.json", "s_weights.hdf5", "sha256.json"]
     assert (folder / "s_options.json").read_bytes() == OPTIONS
     assert (folder / "s_weights.hdf5").read_bytes() == WEIGHTS
     assert json.loads((folder / "sha256.json").read_text()) == {
@@ -64,7 +64,7 @@ def test_known_sum_that_differs(server: LoopbackServer) -> None:
     wrong = "0" * 64
     with pytest.raises(DownloadError, match=f"SHA-256 {sum_of(WEIGHTS)} but should have {wrong}: it was deleted"):
         fetch_published(zipped(server, wrong))
-    assert names(cache_directory() / "many-langs" / "de") == [".lock"]
+    assert names(cache_directory() / "many-langs" / "de") == []
 
 
 def test_a_file_altered_on_disk_is_noticed(server: LoopbackServer) -> None:
@@ -155,8 +155,8 @@ def test_names_cannot_leave_the_cache() -> None:
 @contextmanager
 def without_fcntl() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(remote, "fcntl", None)
-        patch.setattr(remote, "_LOCK_POLL_SECONDS", 0.001)
+        patch.setattr(filesystem, "fcntl", None)
+        patch.setattr(filesystem, "WAIT_SECONDS", 0.001)
         yield
 
 
@@ -187,11 +187,14 @@ def test_threads_at_once_download_once(
 
 
 def test_a_lock_that_nobody_gives_back_is_named(server: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "_LOCK_POLLS", 2)
+    monkeypatch.setattr(filesystem, "WAIT_POLLS", 2)
     folder = cache_directory() / "many-langs" / "de"
     folder.mkdir(parents=True)
     (folder / ".lock").touch()
-    with without_fcntl(), pytest.raises(DownloadError, match=r"\.lock says .* or delete that file"):
+    with (
+        without_fcntl(),
+        pytest.raises(FormatError, match=r"de is in use by process .* or delete .*\.lock if there is no such process"),
+    ):
         fetch_published(zipped(server))
 
 

@@ -71,7 +71,7 @@ def test_starts_again_if_the_file_changed_between(server: LoopbackServer, honest
     server.resources[ZIP] = newer
     path = fetch_published(zipped(server))
     assert path.read_bytes() == WEIGHTS[::-1]
-    assert names(path.parent) == [".lock", "142.zip", "sha256.json"]
+    assert names(path.parent) == ["142.zip", "sha256.json"]
 
 
 def test_a_partial_file_longer_than_the_servers_is_stale(server: LoopbackServer) -> None:
@@ -105,11 +105,11 @@ def test_truncated_for_good(server: LoopbackServer, waits: list[int]) -> None:
     assert "after 5 attempts (the connection ended after 5000 of 1048576 bytes)" in str(caught.value)
     assert "run the same command again to resume after the 5000 bytes" in str(caught.value)
     folder = cache_directory() / "many-langs" / "de"
-    assert names(folder) == [".lock", "142.zip.partial", "142.zip.partial.origin"]
+    assert names(folder) == ["142.zip.partial", "142.zip.partial.origin"]
     assert waits == [0, 1, 2, 3]
     assert fetch_published(zipped(server)).read_bytes() == WEIGHTS
     assert server.seen[-1].range == "bytes=5000-"
-    assert names(folder) == [".lock", "142.zip", "sha256.json"]
+    assert names(folder) == ["142.zip", "sha256.json"]
 
 
 def test_a_note_that_is_not_ours_means_starting_again(server: LoopbackServer) -> None:
@@ -170,7 +170,7 @@ def test_a_web_page_is_not_a_model(server: LoopbackServer) -> None:
     server.resources[ZIP] = Resource(b"<html>log in</html>", content_type="text/html; charset=utf-8")
     with pytest.raises(DownloadError, match="answered with a web page instead of the file: log in"):
         fetch_published(zipped(server))
-    assert names(cache_directory() / "many-langs" / "de") == [".lock"]
+    assert names(cache_directory() / "many-langs" / "de") == []
 
 
 def test_a_web_page_does_not_cost_the_bytes_received_before(server: LoopbackServer) -> None:
@@ -211,7 +211,7 @@ def test_a_killed_download_is_resumed_by_the_next_process(server: LoopbackServer
             pass
         process.kill()
     folder = cache_directory() / "many-langs" / "de"
-    assert names(folder) == [".lock", "142.zip.partial", "142.zip.partial.origin"]
+    assert names(folder) == ["142.zip.partial", "142.zip.partial.origin"]
     server.release.set()
     path = fetch_published(zipped(server))
     assert path.read_bytes() == WEIGHTS

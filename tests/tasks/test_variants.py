@@ -15,12 +15,13 @@ import pytest
 
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, ElmokitError, InputError
+from elmokit.filesystem import FolderLock
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks import processes
 from elmokit.tasks.compare import Comparison, Side, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.processes import launch, locked, run_side_by_side
+from elmokit.tasks.processes import launch, run_side_by_side
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.tasks.significance import paired_bootstrap
 from elmokit.tasks.subsets import draw_share, share_size
@@ -303,7 +304,7 @@ def test_processes_side_by_side(tmp_path: Path) -> None:
     )
     a, b = tmp_path / "a", tmp_path / "b"
     commands = {a: python(code.format(a, b)), b: python(code.format(b, a))}
-    assert set(run_side_by_side(commands, number=2, lock=None)) == {a, b}
+    assert set(run_side_by_side(commands, number=2, lock=0)) == {a, b}
 
 
 CHILD = """
@@ -326,33 +327,33 @@ def test_a_failure_stops_the_others(tmp_path: Path) -> None:
         Path("bad"): python(wait + "sys.exit('elmokit: no luck')"),
     }
     with pytest.raises(ElmokitError, match=r"^the run bad failed \(no luck\): repeat the command\.$"):
-        list(run_side_by_side(commands, number=2, lock=None))
+        list(run_side_by_side(commands, number=2, lock=0))
     assert ended.exists()
 
 
 def test_a_folder_is_one_command_s(tmp_path: Path) -> None:
-    with locked(tmp_path):
-        with pytest.raises(ElmokitError, match=r"is in use by another command, or by runs that one left behind: wait"):
-            with locked(tmp_path):
+    with FolderLock(tmp_path, inherited=True):
+        with pytest.raises(ElmokitError, match=rf"is in use by process {os.getpid()} or one that it started: wait"):
+            with FolderLock(tmp_path, inherited=True):
                 pass
     begun, free = tmp_path / "begun", tmp_path / "free"
     code = (
         f"import os, time\nopen({str(begun)!r}, 'w').close()\nwhile not os.path.exists({str(free)!r}): time.sleep(0.01)"
     )
     with ThreadPoolExecutor(1) as pool:
-        with locked(tmp_path) as lock:
-            orphan = pool.submit(launch, python(code), lock, set())
+        with FolderLock(tmp_path, inherited=True) as lock:
+            orphan = pool.submit(launch, python(code), lock.descriptor, set())
             while not begun.exists():
                 assert not orphan.done()
                 time.sleep(0.01)
         try:
-            with pytest.raises(ElmokitError, match="by runs that one left behind"):  # we let it go, the run did not
-                with locked(tmp_path):
+            with pytest.raises(ElmokitError, match="is in use by process"):  # we let it go, the run did not
+                with FolderLock(tmp_path, inherited=True):
                     pass
         finally:
             free.touch()
     assert orphan.result() == (0, "")
-    with locked(tmp_path):
+    with FolderLock(tmp_path, inherited=True):
         pass
 
 
@@ -361,7 +362,7 @@ def test_a_polite_kill_reaches_the_runs(tmp_path: Path) -> None:
     child = CHILD.format(begun=str(begun), ended=str(ended))
     parent = (
         "import sys\nfrom pathlib import Path\nfrom elmokit.tasks.processes import run_side_by_side\n"
-        f"list(run_side_by_side({{Path('x'): [sys.executable, '-S', '-c', {child!r}]}}, number=1, lock=None))"
+        f"list(run_side_by_side({{Path('x'): [sys.executable, '-S', '-c', {child!r}]}}, number=1, lock=0))"
     )
     process = subprocess.Popen([sys.executable, "-c", parent], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
     while not begun.exists():

@@ -126,7 +126,7 @@ def test_init_and_skip_tokens(corpus: dict[str, list[str]], tmp_path: Path) -> N
     extra = {"init": str(first.model_path), "skip_tokens": 50}
     run(settings(loop=rhythm, **frozen), corpus, tmp_path / "next", **extra)
     start, entry = read_log(tmp_path / "next")[:2]
-    expected = "fresh optimiser, warm-up of 100 steps, 50 predictions passed over"
+    expected = "fresh optimizer, warm-up of 100 steps, 50 predictions passed over"
     assert start["note"] == f"weights from {first.model_path}, {expected}"
     assert entry["count"] == 20
     content, given = last_checkpoint(tmp_path / "next"), load(first.model_path).state_dict()

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 
 from elmokit.analysis.report import Block, Chart, Concordance, Map, Report, Table, printable
 from elmokit.errors import ElmokitError
-from elmokit.formats._atomic import write_bytes_atomic, write_text_atomic
+from elmokit.filesystem import write_bytes_atomic, write_text_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

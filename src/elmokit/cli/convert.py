@@ -57,5 +57,5 @@ def convert(
     from elmokit.formats import load, save
 
     to = to or ("nlpl" if target.suffix == ".zip" else "native")
-    save(load(source), target, format=to, overwrite=overwrite, float16=float16)
+    save(load(source), target, format=to, overwrite=overwrite, float16=float16, inputs=[source])
     typer.echo(f"wrote {target} ({to}{', float16' if float16 else ''})", err=True)

@@ -77,6 +77,7 @@ def vocab(
     input_: Input = "tokens",
     errors: Errors = "strict",
     processes: Processes = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing vocabulary file.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write the vocabulary of a corpus: <S> </S> <UNK>, then the words by descending count.
@@ -88,14 +89,20 @@ def vocab(
     """  # noqa: D301
     from elmokit.text.vocabulary import UNKNOWN
     from elmokit.training.corpus import find_files
-    from elmokit.training.corpus_tools import build_vocabulary, count_words, write_vocabulary_atomic
+    from elmokit.training.corpus_tools import (
+        build_vocabulary,
+        check_vocabulary_output,
+        count_words,
+        write_vocabulary_atomic,
+    )
 
     paths = find_files(files)
     _check_folder(output)
+    check_vocabulary_output(output, inputs=paths, overwrite=overwrite)
     with _progress("counting") as report:
         counts = count_words(paths, input=input_, processes=processes, errors=errors, progress=report)
     vocabulary = build_vocabulary(counts, min_count=min_count, max_size=max_size)
-    write_vocabulary_atomic(vocabulary, output)
+    write_vocabulary_atomic(vocabulary, output, overwrite=overwrite)
     num_tokens = counts.total()
     coverage = sum(counts[word] for word in vocabulary.tokens if word != UNKNOWN) / num_tokens
     if as_json:
@@ -121,7 +128,7 @@ def shard(
     input_: Input = "tokens",
     errors: Errors = "strict",
     processes: Processes = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a folder that holds something.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing folder of shards.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Write a corpus as tokenized sentences, one a line, spread at random over files that are each a sample of it.

@@ -192,7 +192,7 @@ def compare(
     more = _parse_also(also or [])
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
     experiment = read_experiment(name, files, output, seeds=seeds, preset=preset, changes=changes, processes=processes)
-    from elmokit.formats._atomic import write_text_atomic
+    from elmokit.filesystem import write_text_atomic
     from elmokit.tasks.compare import P_TEXT, PAPER, setting_text
     from elmokit.tasks.compare import compare as put_side_by_side
     from elmokit.tasks.variants import BASELINE, Variant, save_random

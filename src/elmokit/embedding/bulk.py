@@ -11,14 +11,14 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from elmokit.embedding.dumps import check_output, dump_format, jsonl, open_embeddings, write_part
+from elmokit.embedding.dumps import check_output, dump_format, guard_dump, jsonl, open_embeddings, write_part
 from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output
 from elmokit.embedding.journal import (
     ENGINE,
@@ -37,7 +37,7 @@ from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError
-from elmokit.formats._atomic import sync_directory, sync_file
+from elmokit.filesystem import naming_destination, refuse_input, sync_directory, sync_file
 
 COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
 """Windows are committed together until so much work could be lost."""
@@ -128,19 +128,14 @@ def embed_file(
         return run.to_stream(sys.stdout.buffer)
     check_output(output)
     final = Path(output).resolve()
-    with _naming(final):
-        return replace(run.to_file(final, journal_path(final)), output=str(output))
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Name the output in errors of the system that name no file, as a full disk's."""
-    try:
-        yield
-    except OSError as error:
-        if error.filename is None and error.errno:
-            error.filename = str(path)
-        raise
+    journal = journal_path(final)
+    inputs = [source, embedder.name]
+    refuse_input(output, inputs)
+    refuse_input(journal, inputs)
+    if options.overwrite:
+        guard_dump(output, inputs=inputs, overwrite=True)
+    with naming_destination(output):
+        return replace(run.to_file(final, journal), output=str(output))
 
 
 class _Run:

@@ -1,6 +1,5 @@
 """Writing a vector store: chunk by chunk, so that a kill at any moment loses only what was not committed."""
 
-import errno
 import json
 import os
 from array import array
@@ -29,60 +28,13 @@ from elmokit.embedding.store import (
     sentence_hash,
 )
 from elmokit.errors import FormatError
-from elmokit.formats._atomic import sync_directory, write_text_atomic
-
-try:
-    import fcntl
-except ImportError:  # a system without file locks
-    fcntl = None  # type: ignore[assignment]
-
-
-class StoreLock:
-    """Held by the one process that writes; it ends with the process, however that ends."""
-
-    def __init__(self, store: Path) -> None:
-        self._path = store / LOCK
-        while True:
-            self._file = open(self._path, "a+", encoding="ascii")
-            try:
-                self._acquire()
-            except BaseException:
-                self._file.close()
-                raise
-            with suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(self._file.fileno()), os.stat(self._path)):
-                    break
-            self._file.close()  # its last holder removed it meanwhile
-        self._file.truncate(0)
-        self._file.write(f"{os.getpid()}\n")
-        self._file.flush()
-
-    def _acquire(self) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            self._file.seek(0)
-            holder = self._file.read(20).strip() or "another process"
-            raise FormatError(
-                f"{self._path.parent} is being written by process {holder}: wait until it ends, or stop it."
-            ) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
-                raise
-
-    def release(self) -> None:
-        """Let others write."""
-        with suppress(OSError):
-            self._path.unlink()
-        self._file.close()
+from elmokit.filesystem import FolderLock, sync_directory, write_text_atomic
 
 
 class StoreWriter:
     """Appends records to a store; they count once they are committed. Open it with `create` or `append`."""
 
-    def __init__(self, path: Path, meta: Meta, lock: StoreLock) -> None:
+    def __init__(self, path: Path, meta: Meta, lock: FolderLock) -> None:
         self.path = path
         self.meta = meta
         self._lock = lock
@@ -104,7 +56,7 @@ class StoreWriter:
         if meta.width is None:
             raise FormatError(f"the store {path} needs to know how wide its vectors are: set Meta.width.")
         path.mkdir(exist_ok=True)
-        lock = StoreLock(path)
+        lock = FolderLock(path, name=LOCK)
         try:
             strange = {name for name in os.listdir(path) if name != LOCK and not (name[0] == "." and ".tmp" in name)}
             if strange:
@@ -122,7 +74,7 @@ class StoreWriter:
         """Go on with a store; what its last writer did not commit is cleared away."""
         path = Path(path)
         meta = read_meta(path)
-        lock = StoreLock(path)
+        lock = FolderLock(path, name=LOCK)
         try:
             return cls(path, meta, lock)
         except BaseException:
@@ -239,7 +191,7 @@ def delete_store(path: str | Path) -> None:
     path = Path(path)
     if not is_store(path) and set(os.listdir(path)) - {LOCK}:
         raise FormatError(f"{path} is not a vector store: it is left alone; delete it yourself.")
-    lock = StoreLock(path)
+    lock = FolderLock(path, name=LOCK)
     try:
         for file in own_files(path):
             file.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ A name is looked up in this order: a path that exists, a model inside the packag
 
 import os.path
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -14,8 +14,8 @@ from typing import Any, Literal, NamedTuple
 
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, ElmokitError, FormatError
+from elmokit.filesystem import atomic_directory, guard_output
 from elmokit.formats import bilm_hdf5, many_langs, native, nlpl, packaged, published, remote
-from elmokit.formats._atomic import atomic_directory
 from elmokit.formats.archive import unpacked
 from elmokit.formats.locate import Format, Location, locate
 from elmokit.formats.parts import ModelParts, assemble, fingerprint
@@ -24,6 +24,7 @@ from elmokit.text.files import file_sha256
 
 SaveFormat = Literal["native", "bilm", "nlpl"]
 SAVE_FORMATS: tuple[SaveFormat, ...] = ("native", "bilm", "nlpl")
+_RECOGNIZE = {"native": native, "bilm": bilm_hdf5, "nlpl": nlpl}
 
 
 def load(source: str | Path, *, weights: str | Path | None = None) -> BiLM:
@@ -47,7 +48,13 @@ def detect_format(path: str | Path) -> Format:
 
 
 def save(
-    bilm: BiLM, path: str | Path, *, format: SaveFormat = "native", overwrite: bool = False, float16: bool = False
+    bilm: BiLM,
+    path: str | Path,
+    *,
+    format: SaveFormat = "native",
+    overwrite: bool = False,
+    float16: bool = False,
+    inputs: Sequence[str | Path] = (),
 ) -> None:
     """Write a biLM: a directory for native and bilm, a zip for nlpl. Nothing half-written ever has the final name.
 
@@ -55,20 +62,23 @@ def save(
         bilm: the model.
         path: the directory or zip to write.
         format: "native" (safetensors, config, vocabulary), "bilm" (options + HDF5, for AllenNLP, bilm-tf) or "nlpl".
-        overwrite: replace what is there.
+        overwrite: replace a model that `save` wrote in this format; anything else that exists is left alone.
         float16: round the weights to half the space, which makes another model of it; native only.
+        inputs: files and folders that must not be replaced, such as the model's source.
+
+    Raises:
+        FormatError: if `path` exists and may not be replaced, or the format cannot hold the model.
     """
     path = Path(path)
     if format not in SAVE_FORMATS:
         raise ConfigError(f"format {format!r} cannot be written: choose {', '.join(SAVE_FORMATS)}.")
     if float16 and format != "native":
         raise ConfigError(f"float16 weights cannot be written as {format}: choose native, or leave float16 out.")
+    if format == "nlpl" and path.suffix != ".zip":
+        raise FormatError(f"{path} does not end in .zip, but the nlpl format is a zip: name it so.")
+    guard_output(path, kind=f"a {format} model", is_ours=_RECOGNIZE[format].is_own, inputs=inputs, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     if format == "nlpl":
-        if path.suffix != ".zip":
-            raise FormatError(f"{path} does not end in .zip, but the nlpl format is a zip: name it so.")
-        if path.exists() and not overwrite:
-            raise FormatError(f"{path} already exists: give another name, or ask for it to be overwritten.")
         with tempfile.TemporaryDirectory(prefix="elmokit-") as scratch:
             nlpl.write(bilm, path, Path(scratch))
         return

@@ -24,7 +24,7 @@ from urllib.parse import urlsplit
 
 from elmokit._version import __version__
 from elmokit.errors import DownloadError
-from elmokit.formats._atomic import sync_directory, sync_file, write_text_atomic
+from elmokit.filesystem import sync_directory, sync_file, write_text_atomic
 
 TIMEOUT_SECONDS = 30.0
 MAX_ATTEMPTS = 5

@@ -17,15 +17,18 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmokit._version import __version__
 from elmokit.config import CharacterInput, ElmoConfig
 from elmokit.errors import ElmokitWarning, FormatError, WeightsError
-from elmokit.formats.bilm_options import config_to_options, options_to_config, read_options
+from elmokit.filesystem import foreign_files
+from elmokit.formats.bilm_options import MARK, config_to_options, options_to_config, read_options
 from elmokit.formats.hdf5_file import Hdf5Reader
 from elmokit.formats.parts import ModelParts
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import read_vocabulary, write_vocabulary
 
 Array = NDArray[np.float32]
+OPTIONS, WEIGHTS, VOCABULARY = "options.json", "weights.hdf5", "vocab.txt"
 SOFTMAX = "lm/softmax/W"
 SOFTMAX_BIAS = "lm/softmax/b"
 
@@ -55,7 +58,7 @@ def read(options_path: Path, weights_path: Path, vocabulary_path: Path | None = 
     return ModelParts(config, tensors, vocabulary)
 
 
-def write(bilm: BiLM, directory: Path, *, weights: str = "weights.hdf5") -> None:
+def write(bilm: BiLM, directory: Path, *, weights: str = WEIGHTS) -> None:
     """Write a model's two files, and its vocabulary as a third if it has one, into an empty directory."""
     if isinstance(bilm.config.input, CharacterInput) and bilm.config.input.alphabet != "bytes":
         raise FormatError(
@@ -75,9 +78,26 @@ def write(bilm: BiLM, directory: Path, *, weights: str = "weights.hdf5") -> None
             file.create_dataset(entry.key, data=entry.pack(*arrays), dtype="<f4")
     (directory / weights).write_bytes(image.getbuffer())
     if bilm.vocabulary is not None:
-        write_vocabulary(bilm.vocabulary, directory / "vocab.txt")
-    options = json.dumps(config_to_options(bilm.config), indent=2)
-    (directory / "options.json").write_text(options + "\n", encoding="utf-8")
+        write_vocabulary(bilm.vocabulary, directory / VOCABULARY)
+    options = {**config_to_options(bilm.config), MARK: __version__}
+    (directory / OPTIONS).write_text(json.dumps(options, indent=2) + "\n", encoding="utf-8")
+
+
+def is_own(path: Path) -> bool:
+    """Whether a folder holds a model that `write` wrote, and nothing else; other tools' models do not count."""
+    try:
+        return has_mark((path / OPTIONS).read_bytes()) and not foreign_files(path, {OPTIONS, WEIGHTS, VOCABULARY})
+    except OSError:
+        return False
+
+
+def has_mark(options: bytes) -> bool:
+    """Whether the text of an options file says that we wrote it."""
+    try:
+        values = json.loads(options)
+    except ValueError:
+        return False
+    return isinstance(values, dict) and MARK in values
 
 
 def _entries(config: ElmoConfig, *, one_layer: bool) -> Iterator[_Entry]:

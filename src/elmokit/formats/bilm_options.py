@@ -9,6 +9,8 @@ from elmokit.errors import ConfigError, ElmokitWarning, WeightsError
 from elmokit.formats.hdf5_file import Hdf5Reader
 from elmokit.text.vocabulary import Vocabulary
 
+MARK = "elmokit_version"
+"""The key by which options that we wrote are known; the peers ignore it."""
 _LSTM = {
     "n_layers": "num_layers",
     "dim": "cell_dim",
@@ -47,6 +49,7 @@ def read_options(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} is not a biLM's options file: it needs an object with the key lstm.")
     if not isinstance(options.get("char_cnn", {}), dict):
         raise ConfigError(f"{path}: char_cnn must be an object, or absent for a model over token ids.")
+    options.pop(MARK, None)
     unknown = [
         f"{section}.{key}" if section else key
         for section, known in _KNOWN.items()

@@ -1,7 +1,6 @@
 """elmokit's own model directory: config.json, model.safetensors and, where the model needs them, its word lists."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor
 from elmokit._version import __version__
 from elmokit.config import CharacterInput, parse_config, read_settings
 from elmokit.errors import FormatError, WeightsError
+from elmokit.filesystem import foreign_files
 from elmokit.formats.parts import ModelParts, check_shapes, empty_model, expected_shapes
 from elmokit.model.bilm import BiLM
 from elmokit.text.characters import TableIndexer
@@ -68,10 +68,7 @@ def write(bilm: BiLM, directory: Path, *, float16: bool = False) -> None:
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in bilm.state_dict().items()}
     if float16:
         tensors = {name: _rounded(name, tensor) for name, tensor in tensors.items()}
-    try:
-        save_file(tensors, directory / WEIGHTS, metadata={"format": "pt"})
-    except SafetensorError as error:  # a full disk, as the other files would report it
-        raise OSError(str(error)) from None
+    save_tensors(tensors, directory / WEIGHTS, metadata={"format": "pt"})
     if bilm.vocabulary is not None:
         write_vocabulary(bilm.vocabulary, directory / VOCABULARY)
     if isinstance(bilm.indexer, TableIndexer):
@@ -85,7 +82,24 @@ def write(bilm: BiLM, directory: Path, *, float16: bool = False) -> None:
         "model": bilm.config.model_dump(mode="json", exclude={"foreign"}) | {"foreign": bilm.config.foreign},
     }
     (directory / CONFIG).write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-    shutil.copymode(directory / CONFIG, directory / WEIGHTS)  # safetensors lets only the owner read
+
+
+def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
+    """Write a safetensors file; a full disk is an `OSError`, as it is for every other file."""
+    try:
+        save_file(tensors, path, metadata=metadata)
+    except SafetensorError as error:
+        raise OSError(str(error)) from None
+
+
+def is_own(path: Path) -> bool:
+    """Whether a folder holds a model that `write` wrote, and nothing else."""
+    try:
+        settings = json.loads((path / CONFIG).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    whole = isinstance(settings, dict) and settings.get("format") == _FORMAT
+    return whole and not foreign_files(path, {CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS})
 
 
 def _rounded(name: str, tensor: Tensor) -> Tensor:

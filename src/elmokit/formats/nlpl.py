@@ -4,12 +4,13 @@ import json
 import zipfile
 from pathlib import Path
 
+from elmokit.filesystem import atomic_path
 from elmokit.formats import bilm_hdf5
-from elmokit.formats._atomic import atomic_path
 from elmokit.formats.parts import ModelParts
 from elmokit.model.bilm import BiLM
 
 OPTIONS, WEIGHTS, META, VOCABULARIES = "options.json", "model.hdf5", "meta.json", ("vocab.txt.gz", "vocab.txt")
+_MAX_OPTIONS = 1_000_000
 
 
 def read(directory: Path) -> ModelParts:
@@ -17,6 +18,15 @@ def read(directory: Path) -> ModelParts:
     vocabulary = next((directory / name for name in VOCABULARIES if (directory / name).exists()), None)
     parts = bilm_hdf5.read(directory / OPTIONS, directory / WEIGHTS, vocabulary)
     return parts.with_languages(_languages(directory / META))
+
+
+def is_own(path: Path) -> bool:
+    """Whether a zip holds a model that `write` wrote."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return archive.getinfo(OPTIONS).file_size < _MAX_OPTIONS and bilm_hdf5.has_mark(archive.read(OPTIONS))
+    except (OSError, KeyError, zipfile.BadZipFile):
+        return False
 
 
 def _languages(meta_path: Path) -> tuple[str, ...]:

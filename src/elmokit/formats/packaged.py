@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from elmokit.errors import ConfigError, FormatError
+from elmokit.filesystem import atomic_directory
 from elmokit.formats import native
-from elmokit.formats._atomic import atomic_directory
 from elmokit.formats.parts import assemble, fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.text.files import file_sha256

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -19,16 +18,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from elmokit.cache import cache_directory
 from elmokit.errors import DownloadError
-from elmokit.formats._atomic import write_text_atomic
+from elmokit.filesystem import FolderLock, write_text_atomic
 from elmokit.formats._hub import fetch_hub, looks_like_hub_id, offline_variable, parse_hub_id
 from elmokit.formats._transfer import Report, download_file
 from elmokit.formats.published import PublishedModel, RemoteFile
 from elmokit.text.files import file_sha256
-
-try:
-    import fcntl
-except ImportError:  # not on Windows
-    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "cache_directory",
@@ -40,8 +34,6 @@ __all__ = [
 ]
 
 SUMS_NAME = "sha256.json"
-_LOCK_NAME = ".lock"
-_LOCK_POLLS, _LOCK_POLL_SECONDS = 3000, 0.2
 _SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
@@ -101,7 +93,7 @@ def _download_missing(model: PublishedModel, folder: Path, progress: bool | None
             f"downloads: unset {variable}, or copy the file there."
         )
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder), open_progress(progress) as report:
+    with FolderLock(folder, wait=True), open_progress(progress) as report:
         for file in _missing(model, folder):
             target = folder / file.name
             if target.is_file():  # put there by hand: its sum counts from now on
@@ -161,32 +153,6 @@ def _mirrored(url: str) -> str:
         return url
     path = server.path.rstrip("/") + original.path
     return urlunsplit((server.scheme, server.netloc, path, original.query, ""))
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Let one process (or thread) at a time download into `folder`; the others wait."""
-    path = folder / _LOCK_NAME
-    if fcntl is not None:
-        with open(path, "ab") as handle:
-            fcntl.flock(handle, fcntl.LOCK_EX)  # released with the file, also by a kill
-            yield
-        return
-    for _ in range(_LOCK_POLLS):
-        try:
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
-            break
-        except FileExistsError:
-            time.sleep(_LOCK_POLL_SECONDS)
-    else:
-        raise DownloadError(
-            f"{path} says that another process is downloading this model: wait for it and run this again, or delete "
-            "that file if there is none."
-        )
-    try:
-        yield
-    finally:
-        path.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -1,7 +1,5 @@
-"""Commands as processes side by side, which end with the process that began them, and a folder that is theirs alone."""
+"""Commands as parallel processes that end with the process that started them."""
 
-import errno
-import os
 import signal
 import subprocess
 import threading
@@ -12,15 +10,10 @@ from pathlib import Path
 
 from elmokit.errors import ElmokitError
 
-try:
-    import fcntl
-except ImportError:  # a system without file locks
-    fcntl = None  # type: ignore[assignment]
-
 _UnderWay = set["subprocess.Popen[str]"]
 
 
-def run_side_by_side(commands: Mapping[Path, Sequence[str]], *, number: int, lock: int | None) -> Iterator[Path]:
+def run_side_by_side(commands: Mapping[Path, Sequence[str]], *, number: int, lock: int) -> Iterator[Path]:
     """Run commands, and give the folder of each as it ends.
 
     A command that fails, or whatever stops this process, stops the others politely: they save their place.
@@ -28,7 +21,7 @@ def run_side_by_side(commands: Mapping[Path, Sequence[str]], *, number: int, loc
     Args:
         commands: by the folder that each writes.
         number: at a time.
-        lock: what `locked` gave.
+        lock: the descriptor of the folder's lock, which every command inherits.
     """
     under_way: _UnderWay = set()
     stopped = threading.Event()
@@ -53,7 +46,7 @@ def run_side_by_side(commands: Mapping[Path, Sequence[str]], *, number: int, loc
             raise
 
 
-def launch(command: Sequence[str], lock: int | None, under_way: _UnderWay) -> tuple[int, str]:
+def launch(command: Sequence[str], lock: int, under_way: _UnderWay) -> tuple[int, str]:
     """Run a command to its end, and give its exit code and what it said on stderr.
 
     Args:
@@ -67,7 +60,7 @@ def launch(command: Sequence[str], lock: int | None, under_way: _UnderWay) -> tu
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
-        pass_fds=() if lock is None else (lock,),
+        pass_fds=(lock,),
     ) as process:
         under_way.add(process)
         try:
@@ -75,29 +68,6 @@ def launch(command: Sequence[str], lock: int | None, under_way: _UnderWay) -> tu
         finally:
             under_way.discard(process)
     return process.returncode, errors
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[int | None]:
-    """Keep other commands out of a folder as long as we, or a process that holds what this gives, live."""
-    if fcntl is None:
-        yield None
-        return
-    handle = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ElmokitError(
-                f"{folder} is in use by another command, or by runs that one left behind: wait until they end, or "
-                "stop them."
-            ) from None
-        except OSError as error:
-            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL):
-                raise
-        yield handle
-    finally:
-        os.close(handle)
 
 
 @contextmanager

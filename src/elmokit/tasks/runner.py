@@ -16,8 +16,8 @@ import torch
 from torch import nn
 
 from elmokit.errors import ConfigError
+from elmokit.filesystem import write_text_atomic
 from elmokit.formats import load
-from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks.base import Task
 from elmokit.tasks.batches import EpochBatches
@@ -33,7 +33,7 @@ from elmokit.training.corpus import find_files
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Loop, Report
 from elmokit.training.optim import Optimizer
-from elmokit.training.run_folder import refuse_second_run, remove_leftovers, versions
+from elmokit.training.run_folder import RECORD, RESULT, RunFolder, check_run_folder, versions
 
 _WORD_TABLE = "inputs.word_table"
 """The parameter of which a batch touches few rows."""
@@ -76,11 +76,24 @@ def train_task(
         report: is told of every log entry.
         embedding: is told how much of the data the biLM has embedded.
     """
+    inputs = find_files([*files.train, *files.dev, *files.test, *files.vectors])
+    check_run_folder(files.output, resume=files.resume, models=[files.bilm], inputs=inputs)
+    with RunFolder(files.output, config.model_dump(mode="json")):
+        return _train(task, config, files, tasks=tasks, report=report, embedding=embedding)
+
+
+def _train(
+    task: Task[Any],
+    config: TaskConfig,
+    files: TaskFiles,
+    *,
+    tasks: Mapping[str, Task[Any]],
+    report: Report | None,
+    embedding: Embedding | None,
+) -> dict[str, Any]:
+    """The run itself, in a folder that is ours."""
     output = files.output
     checkpoints = Checkpoints(output / "checkpoints", keep=1)
-    if not files.resume:
-        refuse_second_run(output, checkpoints)
-    remove_leftovers(output)
     if files.resume and (done := read_result(output, config)) is not None:
         shutil.rmtree(checkpoints.directory, ignore_errors=True)
         return done
@@ -90,14 +103,13 @@ def train_task(
     for name, patterns in (("dev", files.dev), ("test", files.test)):
         warn_of_unseen(task, trained.labels, sets[name], patterns)
     trained.prepare([example for examples in sets.values() for example in examples], embedding)
-    output.mkdir(parents=True, exist_ok=True)
     batches = _build_batches(trained, sets["train"])
     log = RunLog(output / "log.jsonl")
     loop = _build_loop(trained, batches, sets["dev"], files, checkpoints=checkpoints, log=log, report=report)
     origin = _describe(config, files, trained)
     if not (files.resume and loop.resume()):
         log.rewind(0)
-        write_text_atomic(output / "run.json", json.dumps(origin, indent=1) + "\n")
+        write_text_atomic(output / RECORD, json.dumps(origin, indent=1) + "\n")
     fitted = loop.run()
     best = load_trained(
         output / "model", tasks, bilm=files.bilm, layers_folder=files.layers_folder, threads=files.threads
@@ -112,7 +124,7 @@ def train_task(
         "reason": fitted.reason,
         **_score(best, sets, output),
     }
-    write_text_atomic(output / "result.json", json.dumps(result, indent=1) + "\n")
+    write_text_atomic(output / RESULT, json.dumps(result, indent=1) + "\n")
     shutil.rmtree(checkpoints.directory, ignore_errors=True)
     return result
 
@@ -227,7 +239,7 @@ def _decisive(config: TaskConfig) -> dict[str, Any]:
 
 def read_result(output: Path, config: TaskConfig) -> dict[str, Any] | None:
     """What a finished run of these settings has found; None if the run in the folder is not finished."""
-    path = output / "result.json"
+    path = output / RESULT
     if not path.exists():
         return None
     result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

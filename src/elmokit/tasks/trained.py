@@ -14,14 +14,15 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, FormatError
+from elmokit.filesystem import atomic_directory, foreign_files, guard_output
 from elmokit.formats import load, save
-from elmokit.formats._atomic import atomic_directory
 from elmokit.formats.locate import TASK_MODEL
+from elmokit.formats.native import save_tensors
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.model.scalar_mix import ScalarMix
@@ -33,6 +34,7 @@ from elmokit.tasks.layer_store import LayerStore, Report
 from elmokit.tasks.words import WordTable
 
 _FORMAT, _VERSION = "elmokit-task", 1
+WORDS, WEIGHTS, TUNED_BILM = "words.txt", "model.safetensors", "bilm"
 BILM_PREFIX = "inputs.elmo.bilm."
 """How the names of a biLM's parameters begin in a task model."""
 
@@ -124,7 +126,8 @@ class TrainedTask:
         ]
 
     def save(self, path: Path) -> None:
-        """Write the folder, whole or not at all."""
+        """Write the folder, whole or not at all; a task model that is there is replaced, nothing else is."""
+        guard_output(path, kind="a task model", is_ours=is_task_model, overwrite=True)
         content = {
             "format": _FORMAT,
             "version": _VERSION,
@@ -136,14 +139,24 @@ class TrainedTask:
         with atomic_directory(path, overwrite=True) as folder:
             (folder / TASK_MODEL).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", "utf-8")
             words = "".join(f"{word}\n" for word in self.table.words)
-            (folder / "words.txt").write_bytes(words.encode("utf-8", "surrogatepass"))
+            (folder / WORDS).write_bytes(words.encode("utf-8", "surrogatepass"))
             tensors = {
                 name: t.contiguous() for name, t in self.model.state_dict().items() if not name.startswith(BILM_PREFIX)
             }
-            save_file(tensors, folder / "model.safetensors")
+            save_tensors(tensors, folder / WEIGHTS)
             elmo = self.model.inputs.elmo
             if elmo is not None and elmo.bilm is not None:
-                save(elmo.bilm, folder / "bilm")
+                save(elmo.bilm, folder / TUNED_BILM)
+
+
+def is_task_model(path: Path) -> bool:
+    """Whether a folder holds a task model that `TrainedTask.save` wrote, and nothing else."""
+    try:
+        content = json.loads((path / TASK_MODEL).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    whole = isinstance(content, dict) and content.get("format") == _FORMAT
+    return whole and not foreign_files(path, {TASK_MODEL, WORDS, WEIGHTS, TUNED_BILM})
 
 
 def load_trained(
@@ -172,8 +185,8 @@ def load_trained(
                 f"{_FORMAT} {_VERSION} for {', '.join(tasks)}: install a newer one."
             )
         task, config = tasks[content["task"]], TaskConfig.model_validate(content["config"])
-        table = WordTable((path / "words.txt").read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1])
-        tensors = load_file(path / "model.safetensors")
+        table = WordTable((path / WORDS).read_bytes().decode("utf-8", "surrogatepass").split("\n")[:-1])
+        tensors = load_file(path / WEIGHTS)
         vectors = tensors["inputs.word_table"]
         use, labels = BilmUse(**content["bilm"]) if content["bilm"] else None, content["labels"]
     except (OSError, ValueError, TypeError, KeyError, SafetensorError) as error:
@@ -210,7 +223,7 @@ def load_trained(
 
 def _load_bilm(path: Path, use: BilmUse, given: str | None, *, tuned: bool) -> BiLM:
     if tuned:
-        return load(path / "bilm")
+        return load(path / TUNED_BILM)
     bilm = load(given or use.name)
     if (found := fingerprint(bilm)) != use.fingerprint:
         raise ConfigError(

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from elmokit.cores import usable_cores
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
+from elmokit.filesystem import FolderLock
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
@@ -25,7 +26,7 @@ from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.layer_store import Report as Embedding
-from elmokit.tasks.processes import locked, run_side_by_side
+from elmokit.tasks.processes import run_side_by_side
 from elmokit.tasks.runner import read_result
 from elmokit.tasks.sets import read_sets
 from elmokit.text.files import file_sha256
@@ -190,7 +191,7 @@ def run_all(
         if done is not None:
             done(RunDone(experiment.folder(*job).name, result, len(results), len(jobs), before))
 
-    with locked(experiment.output) as lock:
+    with FolderLock(experiment.output, inherited=True) as lock:
         for job, result in _find_done(experiment, configs).items():
             keep(job, result, True)
         missing = {experiment.folder(*job): job for job in jobs if job not in results}
@@ -198,7 +199,7 @@ def run_all(
         for model in dict.fromkeys(name for name in frozen if name):
             _prepare_layers(experiment, model, embedding)
         commands = {folder: experiment.command(*job) for folder, job in missing.items()}
-        for folder in run_side_by_side(commands, number=experiment.processes or usable_cores(), lock=lock):
+        for folder in run_side_by_side(commands, number=experiment.processes or usable_cores(), lock=lock.descriptor):
             keep(missing[folder], json.loads((folder / "result.json").read_text(encoding="utf-8")), False)
     by_name = {variant.name: [results[variant, seed] for seed in experiment.seeds] for variant in variants}
     return Runs(experiment, by_name)

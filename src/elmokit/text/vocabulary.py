@@ -7,13 +7,14 @@ is an error.
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.errors import VocabularyError
+from elmokit.errors import InputError, VocabularyError
 from elmokit.text.files import open_text
 
 BEGIN: Final = "<S>"
@@ -82,6 +83,15 @@ def read_vocabulary(path: Path) -> Vocabulary:
     with open_text(path) as lines:
         tokens = [line.strip() for line in lines]
     return Vocabulary((token for token in tokens if token != SKIPPED), origin=str(path))
+
+
+def is_vocabulary(path: Path) -> bool:
+    """Whether a file begins as a vocabulary does, which costs reading three lines."""
+    try:
+        with open_text(path) as lines:
+            return tuple(line.strip() for line in islice(lines, len(SPECIALS))) == SPECIALS
+    except (InputError, OSError):
+        return False
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from elmokit.errors import ElmokitError, FormatError
-from elmokit.formats._atomic import atomic_path
+from elmokit.filesystem import atomic_path
 
 _NAME = re.compile(r"step-(\d{9})\.pt")
 _KEYS = frozenset(("identity", "model", "optimizer", "batches", "step_state", "progress", "rng", "log_entries"))

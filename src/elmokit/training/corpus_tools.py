@@ -3,6 +3,7 @@
 import gzip
 import json
 import lzma
+import os
 import warnings
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
@@ -15,13 +16,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.filesystem import atomic_directory, atomic_path, foreign_files, guard_output
 from elmokit.text.files import file_sha256
-from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, write_vocabulary
+from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, is_vocabulary, write_vocabulary
 from elmokit.training.corpus import Input, check_input
 from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block, tokenize_lines
 
 Compression = Literal["xz", "gz", "none"]
 
+SUMMARY, _FORMAT = "corpus.json", "elmokit-corpus"
 MAX_DISTINCT = 20_000_000
 _MAX_PENDING_BYTES = 64_000_000
 _MAX_CHUNK_BYTES = 4_000_000
@@ -113,10 +116,21 @@ def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size:
     return Vocabulary([*SPECIALS, *words[: None if max_size is None else max_size - len(SPECIALS)]])
 
 
-def write_vocabulary_atomic(vocabulary: Vocabulary, path: Path) -> None:
-    """Write a vocabulary file in one step."""
-    from elmokit.formats._atomic import atomic_path  # loads torch, which counting does without
+def check_vocabulary_output(path: Path, *, inputs: Sequence[str | Path] = (), overwrite: bool = False) -> None:
+    """Refuse a path for a vocabulary that is an input, or exists and is not a vocabulary to overwrite."""
+    guard_output(path, kind="a vocabulary", is_ours=_is_lone_vocabulary, inputs=inputs, overwrite=overwrite)
 
+
+def _is_lone_vocabulary(path: Path) -> bool:
+    """Whether a file is a vocabulary that no model, run or corpus beside it relies on."""
+    names = os.listdir(path.parent)
+    beside = {"config.json", "run.json", SUMMARY}.intersection(names) or any("options" in name for name in names)
+    return is_vocabulary(path) and not beside
+
+
+def write_vocabulary_atomic(vocabulary: Vocabulary, path: Path, *, overwrite: bool = False) -> None:
+    """Write a vocabulary file in one step; an existing vocabulary is replaced only with `overwrite`."""
+    check_vocabulary_output(path, overwrite=overwrite)
     with atomic_path(path) as temporary:
         write_vocabulary(vocabulary, temporary)
 
@@ -162,7 +176,7 @@ def write_shards(
 
     Args:
         paths: The files.
-        output_dir: A folder that does not exist or is empty.
+        output_dir: A folder that does not exist or is empty; it may hold none of the files.
         num_shards: Files to write.
         input: "tokens" or "text", as for `read_sentences`.
         compression: Of the shards.
@@ -170,21 +184,20 @@ def write_shards(
         passage_sentences: Successive sentences that stay together, up to an empty line; an empty line follows them.
         processes: Processes to tokenize with, and threads to compress with; None takes what there is.
         errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
-        overwrite: Replace a folder that holds something.
+        overwrite: Replace a folder of shards.
         progress: Is told the share that has been read.
 
     Raises:
         InputError: If a source cannot be read or there is no sentence in them.
-        FormatError: If `output_dir` holds something.
+        FormatError: If `output_dir` holds one of the files, or something that may not be replaced.
     """
-    from elmokit.formats._atomic import atomic_directory  # its package imports torch
-
     check_input(input)
     if num_shards < 1 or passage_sentences < 1 or seed < 0:
         raise ConfigError(
             f"num_shards is {num_shards}, passage_sentences {passage_sentences} and seed {seed}: "
             "they must be at least 1, 1 and 0."
         )
+    guard_output(output_dir, kind="a folder of shards", is_ours=_is_shards, inputs=paths, overwrite=overwrite)
     with atomic_directory(output_dir, overwrite=overwrite) as folder:
         with _ShardWriter(folder, num_shards, compression) as writer:
             function = partial(_passages_of_block, size=passage_sentences, input=input, errors=errors)
@@ -204,9 +217,26 @@ def write_shards(
         )
         if not summary.num_sentences:
             raise InputError(f"there is no sentence in {paths[0]} or any other file: give files with text in them.")
-        text = json.dumps({"format": "elmokit-corpus", "version": 1, **summary.to_dict()}, ensure_ascii=False, indent=2)
-        (folder / "corpus.json").write_text(text + "\n", encoding="utf-8")
+        text = json.dumps({"format": _FORMAT, "version": 1, **summary.to_dict()}, ensure_ascii=False, indent=2)
+        (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
     return summary
+
+
+def read_shard_summary(folder: Path) -> dict[str, Any] | None:
+    """What the `corpus.json` of a folder of shards says; None if the folder is not one."""
+    try:
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return summary if isinstance(summary, dict) and summary.get("format") == _FORMAT else None
+
+
+def _is_shards(folder: Path) -> bool:
+    """Whether a folder holds shards that `write_shards` wrote, and nothing else."""
+    summary = read_shard_summary(folder)
+    if summary is None:
+        return False
+    return not foreign_files(folder, {SUMMARY, *(shard["name"] for shard in summary["shards"])})
 
 
 class _Passage(NamedTuple):

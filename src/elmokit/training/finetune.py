@@ -43,9 +43,16 @@ def finetune(
     has_words = bilm.config.softmax or bilm.config.input.kind == "tokens"
     if files.vocab is not None and has_words and not extend_vocab:
         raise ConfigError(f"{model} has a vocabulary: leave --vocab out, or add its words with --extend-vocab.")
-    run = Run(config, files, reading)
+    with Run(config, files, reading, model=model) as run:
+        return _train(run, bilm, model, config, extend_vocab=extend_vocab, report=report)
+
+
+def _train(
+    run: Run, bilm: BiLM, model: str, config: FinetuneConfig, *, extend_vocab: bool, report: Report | None
+) -> RunResult:
+    """Fit the model to the words of the run, then train it."""
     if not bilm.config.softmax:
-        vocabulary = bilm.vocabulary if has_words else run.vocabulary()
+        vocabulary = bilm.vocabulary if bilm.config.input.kind == "tokens" else run.vocabulary()
         assert vocabulary is not None
         bilm = add_softmax(bilm, vocabulary, seed=config.seed)
         run.note = f"new softmax over {len(vocabulary):,} words; "

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elmokit.errors import ElmokitError
-from elmokit.formats._atomic import write_text_atomic
+from elmokit.filesystem import write_text_atomic
 
 
 class RunLog:

@@ -8,30 +8,32 @@ was counted), `log.jsonl`, `checkpoints/`, `best/` (the model of the best evalua
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.filesystem import atomic_path, write_text_atomic
 from elmokit.formats import load, save
-from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
-from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary
+from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
 from elmokit.training.corpus import SentenceStream, find_files
 from elmokit.training.corpus_blocks import Progress as Share
-from elmokit.training.corpus_tools import build_vocabulary, write_vocabulary_atomic
+from elmokit.training.corpus_tools import build_vocabulary
 from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
 from elmokit.training.optim import Optimizer
 from elmokit.training.perplexity import measure_perplexity, read_text
-from elmokit.training.run_folder import refuse_second_run, remove_leftovers, versions
+from elmokit.training.run_folder import RECORD, RESULT, SURVEY, RunFolder, check_run_folder, versions
 from elmokit.training.step import LanguageModelStep
 from elmokit.training.survey import survey_corpus
 from elmokit.training.windows import WindowStream
@@ -94,13 +96,13 @@ def pretrain(
         reading: is told how much of the corpus has been read before training begins.
     """
     if files.init is None:
-        run = Run(config, files, reading)
-        vocabulary = run.vocabulary()
-        bilm = BiLM(config.build_model(len(vocabulary)), vocabulary=vocabulary, seed=config.seed)
-        if config.loss.first_bias == "unigram":
-            assert bilm.softmax is not None
-            bilm.softmax.expect(run.frequencies())
-        return run.train(bilm, report)
+        with Run(config, files, reading) as run:
+            vocabulary = run.vocabulary()
+            bilm = BiLM(config.build_model(len(vocabulary)), vocabulary=vocabulary, seed=config.seed)
+            if config.loss.first_bias == "unigram":
+                assert bilm.softmax is not None
+                bilm.softmax.expect(run.frequencies())
+            return run.train(bilm, report)
     if files.vocab is not None:
         raise ConfigError("a model to start from (--init) brings its own vocabulary: leave --vocab out.")
     bilm = load(files.init)
@@ -112,20 +114,27 @@ def pretrain(
     if not config.optimizer.warmup_steps:  # an optimiser without memory must not make full steps at once
         warm = config.optimizer.model_copy(update={"warmup_steps": _INIT_WARMUP})
         config = config.model_copy(update={"optimizer": warm})
-    run = Run(config, files, reading)
-    if not any(word in bilm.vocabulary for word in run.vocabulary().tokens if word not in SPECIALS):
-        raise ConfigError(f"no word of the training text is in the vocabulary of {files.init}: is it another language?")
-    run.note = (
-        f"weights from {files.init}, fresh optimiser, warm-up of {config.optimizer.warmup_steps} steps, "
-        f"{files.skip_tokens:,} predictions passed over"
-    )
-    return run.train(bilm, report)
+    with Run(config, files, reading, model=files.init) as run:
+        if not any(word in bilm.vocabulary for word in run.vocabulary().tokens if word not in SPECIALS):
+            raise ConfigError(
+                f"no word of the training text is in the vocabulary of {files.init}: is it another language?"
+            )
+        run.note = (
+            f"weights from {files.init}, fresh optimizer, warm-up of {config.optimizer.warmup_steps} steps, "
+            f"{files.skip_tokens:,} predictions passed over"
+        )
+        return run.train(bilm, report)
 
 
 class Run:
-    """A run directory: what a run found out about its text, how it goes on, what it leaves."""
+    """A run directory: what a run found out about its text, how it resumes, what it leaves.
 
-    def __init__(self, config: RunConfig, files: RunFiles, reading: Share | None = None) -> None:
+    Use it as a context manager: it holds the lock of the directory. Under `torchrun` the first process has the lock.
+    """
+
+    def __init__(
+        self, config: RunConfig, files: RunFiles, reading: Share | None = None, *, model: str | None = None
+    ) -> None:
         self.config, self.files, self.output = config, files, files.output
         self.note = ""
         self.processes = join(files.device)
@@ -133,18 +142,33 @@ class Run:
         self.device = own_device(files.device)
         _check_device(self.device)
         self.checkpoints = Checkpoints(self.output / "checkpoints", keep=config.loop.keep_checkpoints)
-        if not files.resume:
-            refuse_second_run(self.output, self.checkpoints)
         self.train_files = find_files(files.train)
+        check_run_folder(
+            self.output,
+            resume=files.resume,
+            models=[model],
+            inputs=[*self.train_files, *find_files(files.heldout), *([files.vocab] if files.vocab else [])],
+        )
         self.heldout = read_text(find_files(files.heldout), input=config.corpus.input) if files.heldout else []
         if files.heldout and not self.heldout:
             raise InputError(f"the held-out text ({', '.join(files.heldout)}) has no sentence: give files with text.")
-        self.output.mkdir(parents=True, exist_ok=True)
-        if self.processes.is_first:
-            remove_leftovers(self.output)
-            self._survey(reading)
-        self.processes.wait()
-        self.corpus: dict[str, Any] = json.loads((self.output / "corpus.json").read_text(encoding="utf-8"))
+        self.processes.wait()  # until all have looked at the folder
+        self._opened = ExitStack()
+        with ExitStack() as opened:
+            if self.processes.is_first:
+                opened.enter_context(RunFolder(self.output, config.model_dump(mode="json")))
+                self._survey(reading)
+            self.processes.wait()
+            self.corpus: dict[str, Any] = json.loads((self.output / SURVEY).read_text(encoding="utf-8"))
+            self._opened = opened.pop_all()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._opened.__exit__(kind, error, trace)
 
     def vocabulary(self) -> Vocabulary:
         """The run's own word list."""
@@ -160,7 +184,7 @@ class Run:
 
         A run that resumes keeps what it has: if its text or its settings are not the same, the checkpoint says so.
         """
-        path, settings = self.output / "corpus.json", self.config.corpus
+        path, settings = self.output / SURVEY, self.config.corpus
         identity = [[str(file.resolve()), file.stat().st_size] for file in self.train_files]
         key = {
             "files": identity,
@@ -188,7 +212,8 @@ class Run:
                 ElmokitWarning,
                 stacklevel=2,
             )
-        write_vocabulary_atomic(vocabulary, self.output / "vocab.txt")
+        with atomic_path(self.output / "vocab.txt") as temporary:
+            write_vocabulary(vocabulary, temporary)
         counts = {**found.counts, BEGIN: found.num_sentences // 2, END: found.num_sentences // 2}
         counts[UNKNOWN] = found.num_words - known
         lines = (f"{counts.get(word, 0)}\n" for word in vocabulary.tokens)
@@ -337,7 +362,7 @@ class Run:
             "versions": versions(),
             "note": self.note,
         }
-        write_text_atomic(self.output / "run.json", json.dumps(content, indent=1) + "\n")
+        write_text_atomic(self.output / RECORD, json.dumps(content, indent=1) + "\n")
 
     def _finish(self, bilm: BiLM, fitted: Fitted, before: Mapping[str, Any]) -> RunResult:
         path = self.output / "model"
@@ -360,7 +385,7 @@ class Run:
             before,
         )
         if self.processes.is_first:
-            write_text_atomic(self.output / "result.json", json.dumps(result.to_dict(), indent=1) + "\n")
+            write_text_atomic(self.output / RESULT, json.dumps(result.to_dict(), indent=1) + "\n")
         return result
 
 

@@ -1,30 +1,117 @@
-"""What the folders of all runs have in common, be it a language model or a task that is trained there."""
+"""What the folders of all runs have in common, whether a language model or a task is trained there.
 
+A run needs a folder of its own: new, empty, or that of a run which is resumed. It holds the folder's lock while it
+lasts, and its first act is to write `run.json`, by which the folder is known as a run's from then on.
+"""
+
+import json
 import platform
-import shutil
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
 
 import numpy as np
 import torch
 
 from elmokit._version import __version__
 from elmokit.errors import ConfigError
-from elmokit.training.checkpoint import Checkpoints
+from elmokit.filesystem import (
+    FolderLock,
+    foreign_files,
+    is_empty,
+    naming_destination,
+    refuse_input,
+    remove_leftovers,
+    write_text_atomic,
+)
+
+RECORD, RESULT, SURVEY = "run.json", "result.json", "corpus.json"
+_BEFORE_TRAINING = (RECORD, SURVEY, "vocab.txt", "counts.txt", "log.jsonl", "tensorboard")
+"""What a run writes before its first checkpoint; a run that stopped there begins again in the same folder."""
 
 
-def refuse_second_run(output: Path, checkpoints: Checkpoints) -> None:
-    """Refuse to begin a run in a folder that holds one, finished or not."""
-    if checkpoints.find() or (output / "result.json").exists():
+def check_run_folder(
+    output: Path, *, resume: bool, models: Iterable[str | Path | None] = (), inputs: Iterable[str | Path] = ()
+) -> None:
+    """Refuse a folder that a run must not write to, before anything is changed.
+
+    Args:
+        output: the run's folder.
+        resume: whether a run in it is to be resumed.
+        models: models that the run reads; they may never be inside its folder.
+        inputs: other files that the run reads; a new run's folder may not hold them.
+    """
+    named = [model for model in models if model is not None]
+    refuse_input(output, named if resume else [*named, *inputs])
+    if not output.exists() or (output.is_dir() and is_empty(output)):
+        return
+    if not output.is_dir():
+        raise ConfigError(f"{output} is a file: give a new folder as --output.")
+    if not is_run(output):
+        example = foreign_files(output, ())[0]
         raise ConfigError(
-            f"{output} holds a run already: repeat the command with --resume to go on with it, or give another "
-            "--output."
+            f"{output} holds files that are not a run's, e.g. {example}: a run needs a new or empty folder, so give "
+            "another --output."
+        )
+    if not resume and foreign_files(output, _BEFORE_TRAINING):
+        raise ConfigError(
+            f"{output} holds a run already: repeat the command with --resume to resume it, or give another --output."
         )
 
 
-def remove_leftovers(output: Path) -> None:
-    """Remove what a kill has left half-written."""
-    for path in output.glob(".*.tmp"):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a run, finished or not."""
+    return "config" in _read_json(folder / RECORD) or "key" in _read_json(folder / SURVEY)
+
+
+def _read_json(path: Path) -> Mapping[str, Any]:
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+class RunFolder:
+    """The folder of a run that `check_run_folder` let pass, made, locked and marked as a run's.
+
+    A run that fails before it has written anything of its own leaves no folder behind.
+
+    Args:
+        output: the folder.
+        config: the resolved settings; a run that has its record keeps that.
+    """
+
+    def __init__(self, output: Path, config: Mapping[str, Any]) -> None:
+        self._output = output
+        with naming_destination(output):
+            output.mkdir(parents=True, exist_ok=True)
+        self._lock = FolderLock(output)
+        try:
+            remove_leftovers(output)
+            self._is_new = not (output / RECORD).exists()
+            if self._is_new:
+                record = {"config": config, "versions": versions()}
+                write_text_atomic(output / RECORD, json.dumps(record, indent=1) + "\n")
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        unused = error is not None and self._is_new and not foreign_files(self._output, (RECORD,))
+        if unused:
+            (self._output / RECORD).unlink()
+        self._lock.release()
+        if unused:
+            with suppress(OSError):  # another process has begun a run there
+                self._output.rmdir()
 
 
 def versions() -> dict[str, str]:

@@ -26,7 +26,7 @@ from elmokit.embedding.store import VectorStore, is_store, read_meta
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, FormatError, InputError
-from elmokit.formats._atomic import atomic_directory
+from elmokit.filesystem import atomic_directory
 from elmokit.text.files import open_text
 from elmokit.training.corpus import Input, check_input, split_line
 

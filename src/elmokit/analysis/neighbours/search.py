@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmokit.analysis.neighbours.index import APPROXIMATE, BLOCK, NeighbourIndex, Report, Rows
 from elmokit.embedding.records import Vectors
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
-from elmokit.formats._atomic import atomic_path
+from elmokit.filesystem import atomic_path
 
 Identify = Callable[[int], Hashable | None]
 """What a row shows; of those that show the same the first counts, None is left out."""

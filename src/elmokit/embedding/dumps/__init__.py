@@ -12,7 +12,8 @@ from typing import Any
 
 from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.embedding.store import VectorStore, is_store
-from elmokit.errors import ConfigError, FormatError
+from elmokit.errors import ConfigError, ElmokitError, FormatError
+from elmokit.filesystem import atomic_path, guard_output
 
 FORMATS = {".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", ".npz": "npz", ".jsonl": "jsonl"}
 _COMPRESSED = re.compile(r"\.jsonl\.(gz|xz|bz2)$")
@@ -43,20 +44,34 @@ def check_output(output: str | Path) -> None:
         _module("parquet").load_pyarrow()
 
 
-def write_dump(records: Iterable[Record], path: str | Path, meta: Meta) -> int:
+def guard_dump(output: str | Path, *, inputs: Iterable[str | Path] = (), overwrite: bool = False) -> Path:
+    """Refuse an output that is an input, or exists and is not a dump of ours to overwrite."""
+    return guard_output(output, kind="a dump of embeddings", is_ours=is_own_dump, inputs=inputs, overwrite=overwrite)
+
+
+def is_own_dump(path: Path) -> bool:
+    """Whether a file is a whole dump that elmokit wrote; the layouts of other tools do not count."""
+    try:
+        with open_embeddings(path) as embeddings:
+            return embeddings.layout in FORMATS.values()
+    except ElmokitError:
+        return False
+
+
+def write_dump(records: Iterable[Record], path: str | Path, meta: Meta, *, overwrite: bool = False) -> int:
     """Write records to a file, in constant memory; it has its name only once it is whole.
 
     Args:
         records: sentences with vectors of one form; they are numbered anew from 0.
-        path: the file; its suffix (.hdf5, .h5, .parquet, .npz, .jsonl) says the format. One that exists is replaced.
+        path: the file; its suffix (.hdf5, .h5, .parquet, .npz, .jsonl) says the format.
         meta: where the vectors come from.
+        overwrite: replace a dump that elmokit wrote; any other file that exists is refused.
 
     Returns:
         How many records were written.
     """
-    from elmokit.formats._atomic import atomic_path  # not at the top: it loads torch, which reading does not need
-
     format_ = dump_format(path)
+    guard_dump(path, overwrite=overwrite)
     with atomic_path(path, keep_suffix=True) as temporary:
         return write_part(records, temporary, meta, format_)
 
@@ -117,10 +132,9 @@ def convert_dump(source: str | Path, target: str | Path, *, overwrite: bool = Fa
     """
     target = Path(target)
     dump_format(target)
-    if target.exists() and not overwrite:
-        raise FormatError(f"{target} already exists: give another name, or ask for it to be overwritten.")
+    guard_dump(target, inputs=[source, *_many_langs_layers(Path(source))], overwrite=overwrite)
     with open_embeddings(source) as embeddings:
-        return write_dump(embeddings, target, embeddings.meta)
+        return write_dump(embeddings, target, embeddings.meta, overwrite=overwrite)
 
 
 def _many_langs_layers(prefix: Path) -> list[Path]:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import IO
 
 import h5py
@@ -11,8 +12,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from elmokit.errors import ConfigError, InputError
-from elmokit.formats._atomic import atomic_path
+from elmokit.embedding.dumps import open_embeddings
+from elmokit.errors import ConfigError, ElmokitError, InputError
+from elmokit.filesystem import atomic_path, guard_output
 from elmokit.formats.published import PUBLISHED
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
 from elmokit.model.bilm import remove_boundaries
@@ -75,7 +77,8 @@ class ElmoEmbedder:
 
         Args:
             input_file: the open file; it is closed at the end.
-            output_file_path: where the dump goes; it has that name only when it is whole.
+            output_file_path: where the dump goes; it has that name only when it is whole. As in AllenNLP an earlier
+                dump is replaced; the input and files of another kind are not.
             output_format: "all" layers, "top" or "average".
             batch_size: sentences at a time, which with the carried state decides the vectors.
             forget_sentences: leave out `sentence_to_index`.
@@ -83,6 +86,14 @@ class ElmoEmbedder:
         """
         if output_format not in ("all", "top", "average"):
             raise ConfigError(f"output_format {output_format!r} must be all, top or average.")
+        source = getattr(input_file, "name", None)
+        guard_output(
+            output_file_path,
+            kind="an HDF5 file of embeddings",
+            is_ours=_is_dump,
+            inputs=[source] if isinstance(source, str | Path) else [],
+            overwrite=True,  # as AllenNLP does
+        )
         index: dict[str, str] = {}
         with input_file, atomic_path(output_file_path) as temporary, h5py.File(temporary, "w") as dump:
             lines = _Lines(input_file)
@@ -98,6 +109,14 @@ class ElmoEmbedder:
                 index[sentence] = key
             if not forget_sentences and not use_sentence_keys:
                 dump.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = json.dumps(index)
+
+
+def _is_dump(path: Path) -> bool:
+    try:
+        with open_embeddings(path):
+            return True
+    except ElmokitError:
+        return False
 
 
 def _reduce(layers: NDArray[np.float32], output_format: str) -> NDArray[np.float32]:

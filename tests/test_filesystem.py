@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy
 import pytest
 
+from elmokit import filesystem
 from elmokit.errors import FormatError
-from elmokit.formats import _atomic
-from elmokit.formats._atomic import atomic_directory, atomic_path, write_bytes_atomic, write_text_atomic
+from elmokit.filesystem import atomic_directory, atomic_path, write_bytes_atomic, write_text_atomic
 
 
 def names(folder: Path) -> list[str]:
@@ -69,7 +69,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, error: 
 def test_a_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     goal = tmp_path / "a"
     goal.write_bytes(b"old")
-    monkeypatch.setattr(_atomic.os, step, fill_disk)
+    monkeypatch.setattr(filesystem.os, step, fill_disk)
     with pytest.raises(OSError, match="No space left"):
         write_bytes_atomic(goal, b"new")
     assert goal.read_bytes() == b"old"
@@ -146,7 +146,7 @@ def test_directory_that_holds_something_is_refused_before_the_work(tmp_path: Pat
     goal.mkdir()
     (goal / "old").touch()
     entered = False
-    with pytest.raises(FormatError, match=r"model already holds files: give an empty or new folder"):
+    with pytest.raises(FormatError, match=r"model already holds files: give a new or empty folder"):
         with atomic_directory(goal):
             entered = True
     assert not entered
@@ -208,6 +208,7 @@ def test_directory_is_put_back_if_the_new_one_cannot_be_moved_in(
         return rename(self, target)
 
     monkeypatch.setattr(Path, "rename", fail_second)
+    monkeypatch.setattr(filesystem, "_exchange", lambda first, second: False)
     with pytest.raises(PermissionError), atomic_directory(goal, overwrite=True) as folder:
         (folder / "new").touch()
     assert len(calls) == 3

@@ -1,0 +1,411 @@
+"""Every file that elmokit writes goes through here: the guard, atomic writing, syncing and locks.
+
+- `guard_output` decides whether a path may be written at all. It protects the inputs of a command, finished results
+  and every file that is not ours.
+- `atomic_path` and `atomic_directory` write under a hidden temporary name beside the destination, sync it to disk and
+  rename it, so that a name never holds half a file. A failure removes the temporary. An `OSError` (disk full, no
+  permission) always names the destination, never the temporary.
+- `FolderLock` keeps a second process out of a folder that is being written.
+
+This module imports neither torch nor numpy.
+"""
+
+import ctypes
+import errno
+import os
+import re
+import secrets
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TextIO
+
+from elmokit.errors import FormatError
+
+try:
+    import fcntl
+except ImportError:  # a system without file locks
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".lock"
+"""The name of a lock file, unless the folder's format says otherwise."""
+_TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{8}\.(?P<kind>tmp|old)(\.[^.]+)?")
+_ERROR_CODE = re.compile(r"(?:errno = |code: |\[Errno )(\d+)")
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
+WAIT_POLLS, WAIT_SECONDS = 3000, 0.2
+"""How often, and how far apart, a lock that is waited for is tried."""
+
+
+def guard_output(
+    output: str | Path,
+    *,
+    kind: str,
+    is_ours: Callable[[Path], bool],
+    inputs: Iterable[str | Path] = (),
+    overwrite: bool = False,
+) -> Path:
+    """Refuse to write where something of the user's would be lost.
+
+    Links and different spellings of a path are seen through: what counts is the file on disk.
+
+    Args:
+        output: the file or folder to write.
+        kind: what will be written, in words: "a vocabulary", "a model folder".
+        is_ours: whether a path that exists is a result of this kind that may be replaced.
+        inputs: files and folders that the command reads; names that do not exist are ignored. The files of a folder
+            count as inputs too.
+        overwrite: replace a result of the same kind.
+
+    Returns:
+        The path with links resolved.
+
+    Raises:
+        FormatError: if `output` is an input, holds one, or exists and may not be replaced. Nothing is changed.
+    """
+    final = Path(output).resolve()
+    refuse_input(output, inputs)
+    if not os.path.lexists(final) or (final.is_dir() and is_empty(final)):
+        return final
+    if not overwrite:
+        raise FormatError(f"{output} already exists: give another name, or --overwrite (overwrite=True) to replace it.")
+    if not is_ours(final):
+        raise FormatError(
+            f"{output} exists and is not {kind} that elmokit wrote, so it is left alone: give another name, or delete "
+            "it yourself."
+        )
+    return final
+
+
+def refuse_input(output: str | Path, inputs: Iterable[str | Path]) -> None:
+    """Refuse an output that is one of the inputs, is part of one, or holds one."""
+    final = Path(output).resolve()
+    for given in inputs:
+        source = Path(given).resolve()
+        if not source.exists():
+            continue
+        if source == final or (final.exists() and os.path.samefile(source, final)):
+            raise FormatError(f"{output} is an input of this command ({given}): give another name for the output.")
+        if source.is_relative_to(final):
+            raise FormatError(f"{output} holds an input of this command ({given}): give another name for the output.")
+        if final.is_file() and source.is_dir() and _holds(source, final):
+            raise FormatError(f"{output} belongs to {given}, an input of this command: give another name.")
+
+
+def _holds(folder: Path, file: Path) -> bool:
+    """Whether a file is in a folder, by name or as a hard link."""
+    if file.is_relative_to(folder):
+        return True
+    return file.stat().st_nlink > 1 and any(
+        os.path.samefile(Path(where, name), file)
+        for where, _, names in os.walk(folder)
+        for name in names
+        if Path(where, name).is_file()
+    )
+
+
+def is_empty(folder: Path) -> bool:
+    """Whether a folder holds nothing but lock files and what an interrupted write left."""
+    return not foreign_files(folder, frozenset())
+
+
+def foreign_files(folder: Path, known: Iterable[str]) -> list[str]:
+    """The sorted names in a folder that are not among the known ones, without locks and interrupted writes."""
+    names = set(os.listdir(folder)) - {LOCK, *known}
+    return sorted(name for name in names if not _TEMPORARY.fullmatch(name))
+
+
+@contextmanager
+def naming_destination(path: str | Path) -> Iterator[None]:
+    """Let an `OSError` name the path that the user knows, instead of a temporary file or no file at all."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None and not _is_temporary(error.filename):
+            raise
+        number = error.errno or _code_in(str(error))
+        if number is None:
+            raise OSError(errno.EIO, str(error)[:200] or os.strerror(errno.EIO), str(path)) from None
+        raise OSError(number, os.strerror(number), str(path)) from None
+
+
+def _is_temporary(name: object) -> bool:
+    return isinstance(name, str | Path) and any(_TEMPORARY.fullmatch(part) for part in Path(name).parts)
+
+
+def _code_in(text: str) -> int | None:
+    """The system's error number, which HDF5 and safetensors give only in words."""
+    found = _ERROR_CODE.search(text)
+    return int(found[1]) if found else None
+
+
+@contextmanager
+def atomic_path(path: str | Path, *, keep_suffix: bool = False) -> Iterator[Path]:
+    """Give a temporary path in the same folder and rename it to `path` when the block succeeds.
+
+    A symbolic link is followed: its target is replaced and the link remains. A file that is replaced keeps its
+    permissions; a new one gets those of the umask, whatever the writer chose.
+
+    Args:
+        path: The final name; an existing file remains whole until the new one is complete.
+        keep_suffix: Let the temporary name end as `path` does, for writers that look at the suffix (`numpy.savez`
+            appends one, `gzip`-aware ones choose by it).
+
+    Yields:
+        The path to write to; the block must create a file there.
+
+    Raises:
+        FormatError: If `path` exists and is not a regular file.
+        OSError: If the disk does not let us write; it names `path`, and nothing is left behind.
+    """
+    final = _existing_parent(path)
+    if final.exists() and not final.is_file():
+        raise FormatError(f"{path} exists and is not a regular file: give the name of a file that may be replaced.")
+    temporary = _temporary_sibling(final, keep_suffix=keep_suffix)
+    try:
+        with naming_destination(path):
+            yield temporary
+            _set_mode(temporary, like=final)
+            sync_file(temporary)
+            os.replace(temporary, final)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise
+    sync_directory(final.parent)
+
+
+def write_bytes_atomic(path: str | Path, data: bytes) -> None:
+    """Write `data` to `path` in one step: readers see the old file or the new one."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(data)
+
+
+def write_text_atomic(path: str | Path, text: str) -> None:
+    """Write `text` as UTF-8, with its line ends unchanged, to `path` in one step."""
+    write_bytes_atomic(path, text.encode("utf-8"))
+
+
+@contextmanager
+def atomic_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
+    """Give a temporary folder beside `path` and rename it to `path` when the block succeeds.
+
+    Args:
+        path: The final name of the folder; its parent must exist.
+        overwrite: Replace a folder that already holds something. Check first with `guard_output` that it may be
+            replaced. The two folders trade places in one step where the system can do that; elsewhere the old one is
+            moved aside first, and `remove_leftovers` puts it back if the process is killed in between.
+
+    Yields:
+        An empty folder to fill.
+
+    Raises:
+        FormatError: If `path` is a file, or a folder that holds something and `overwrite` is false.
+        OSError: If the disk does not let us write; it names `path`, and nothing is left behind.
+    """
+    final = _existing_parent(path)
+    _refuse_occupied(path, final, overwrite=overwrite)
+    temporary = _temporary_sibling(final)
+    with naming_destination(path):
+        temporary.mkdir()
+    try:
+        with naming_destination(path):
+            yield temporary
+            for folder, _, names in os.walk(temporary):
+                for name in names:
+                    _set_mode(Path(folder, name))
+                    sync_file(Path(folder, name))
+                sync_directory(Path(folder))
+            _refuse_occupied(path, final, overwrite=overwrite)  # another process may have filled it meanwhile
+            _swap_in(temporary, final)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_directory(final.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what a killed process left half-written in a folder, and put back what it had moved aside."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        match = _TEMPORARY.fullmatch(path.name)
+        if match is None:
+            continue
+        if match["kind"] == "old" and not (folder / match["name"]).exists():
+            path.rename(folder / match["name"])
+        elif path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _refuse_occupied(given: str | Path, final: Path, *, overwrite: bool) -> None:
+    if final.exists() and not final.is_dir():
+        raise FormatError(f"{given} is a file where a folder is to be written: delete it or give another name.")
+    if not overwrite and final.is_dir() and not is_empty(final):
+        raise FormatError(
+            f"{given} already holds files: give a new or empty folder, or --overwrite (overwrite=True) to replace it."
+        )
+
+
+def _swap_in(temporary: Path, final: Path) -> None:
+    if not final.exists():
+        temporary.rename(final)
+        return
+    if _exchange(temporary, final):
+        shutil.rmtree(temporary, ignore_errors=True)
+        return
+    old = _temporary_sibling(final, kind="old")
+    final.rename(old)
+    try:
+        temporary.rename(final)
+    except BaseException:
+        old.rename(final)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Let two names trade places in one step; False where the system cannot."""
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
+    if rename is None:
+        return False
+    names = (os.fsencode(first), os.fsencode(second))
+    return bool(rename(_AT_FDCWD, names[0], _AT_FDCWD, names[1], _RENAME_EXCHANGE) == 0)
+
+
+def _existing_parent(path: str | Path) -> Path:
+    """Resolve `path`, and name the missing folder rather than a temporary file inside it."""
+    final = Path(path).resolve()
+    if not final.parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(final.parent))
+    return final
+
+
+def _temporary_sibling(final: Path, *, keep_suffix: bool = False, kind: str = "tmp") -> Path:
+    middle = f"{os.getpid()}.{secrets.token_hex(4)}.{kind}"
+    if keep_suffix:
+        return final.with_name(f".{final.stem}.{middle}{final.suffix}")
+    return final.with_name(f".{final.name}.{middle}")
+
+
+def _set_mode(path: Path, like: Path | None = None) -> None:
+    """Give a written file the mode of the file that it replaces, or that of any new file; some libraries write 0600."""
+    if like is not None and like.exists():
+        mode = stat.S_IMODE(like.stat().st_mode)
+    else:
+        probe = path.with_name(f"{path.name}.mode")
+        os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+        mode = stat.S_IMODE(probe.stat().st_mode)
+        probe.unlink()
+    if stat.S_IMODE(path.stat().st_mode) != mode:
+        path.chmod(mode)
+
+
+def sync_file(path: Path) -> None:
+    """Write a file's bytes through to the disk."""
+    with open(path, "rb+") as handle:
+        os.fsync(handle.fileno())
+
+
+def sync_directory(path: Path) -> None:
+    """Write a folder's names through to the disk, where the system can."""
+    # The new name is in place already; some systems cannot sync a folder, and that is no reason to fail.
+    with suppress(OSError):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+class FolderLock:
+    """A folder that one process writes at a time; the lock ends with the process, however that ends.
+
+    Where the system has no file locks, the lock file alone counts, and a killed process leaves it behind.
+
+    Args:
+        folder: must exist.
+        name: of the lock file, which holds the number of the process.
+        wait: wait up to ten minutes for the other process instead of refusing at once.
+        inherited: child processes get `descriptor` and hold the lock after us, so the file must stay.
+
+    Raises:
+        FormatError: if another process holds the lock.
+    """
+
+    def __init__(self, folder: Path, *, name: str = LOCK, wait: bool = False, inherited: bool = False) -> None:
+        self._path = folder / name
+        self._inherited = inherited
+        self._polls = WAIT_POLLS if wait else 1
+        with naming_destination(folder):
+            self._file = self._create() if fcntl is None else self._acquire()
+            self._file.truncate(0)
+            self._file.write(f"{os.getpid()}\n")
+            self._file.flush()
+
+    @property
+    def descriptor(self) -> int:
+        """The open file. A child process that inherits it keeps the lock if its parent is killed."""
+        return self._file.fileno()
+
+    def release(self) -> None:
+        """Let others write."""
+        if fcntl is None or not self._inherited:
+            with suppress(OSError):
+                self._path.unlink()
+        self._file.close()
+
+    def _acquire(self) -> TextIO:
+        while True:
+            file = open(self._path, "a+", encoding="ascii")
+            try:
+                self._flock(file)
+                with suppress(FileNotFoundError):
+                    if os.path.samestat(os.fstat(file.fileno()), os.stat(self._path)):
+                        return file
+            except BaseException:
+                file.close()
+                raise
+            file.close()  # its last holder removed it meanwhile
+
+    def _flock(self, file: TextIO) -> None:
+        for _ in range(self._polls):
+            try:
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                time.sleep(WAIT_SECONDS if self._polls > 1 else 0)
+            except OSError as error:
+                if error.errno in _NO_LOCKS:
+                    return
+                raise
+        file.seek(0)
+        raise self._held(file.read(20))
+
+    def _create(self) -> TextIO:
+        for _ in range(self._polls):
+            try:
+                return open(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666), "r+", encoding="ascii")
+            except FileExistsError:
+                time.sleep(WAIT_SECONDS if self._polls > 1 else 0)
+        raise self._held(self._path.read_text(encoding="ascii", errors="replace")[:20])
+
+    def _held(self, holder: str) -> FormatError:
+        stale = f", or delete {self._path} if there is no such process" if fcntl is None else ""
+        number = holder.strip() or "(number unknown)"
+        return FormatError(
+            f"{self._path.parent} is in use by process {number} or one that it started: wait "
+            f"until it ends, stop it{stale}, or give another folder."
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
