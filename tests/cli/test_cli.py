@@ -80,10 +80,9 @@ def test_convert(
 def test_convert_refuses_to_overwrite(saved: Path, tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full/precious.txt").write_text("keep me")
-    assert_one_line(run("convert", str(saved), str(tmp_path / "full")), "full", "already holds")
-    assert (tmp_path / "full/precious.txt").exists()
-    assert run("convert", str(saved), str(tmp_path / "full"), "--overwrite").returncode == 0
-    assert not (tmp_path / "full/precious.txt").exists()
+    assert_one_line(run("convert", str(saved), str(tmp_path / "full")), "full already exists", "--overwrite")
+    assert_one_line(run("convert", str(saved), str(tmp_path / "full"), "--overwrite"), "full", "it is left alone")
+    assert (tmp_path / "full/precious.txt").read_text() == "keep me"
 
 
 def test_info_of_the_engine_before_and_after_building(tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def test_vocab(folder: Path, run: Call) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "wrote v.txt: 6 entries, which cover 58.33% of 12 tokens\n"
     assert read_vocabulary(folder / "v.txt").tokens[3:] == ("the", "cat", "it")
-    summary = json.loads(run("corpus", "vocab", "raw.txt", "--input", "text", "--output", "v.txt", "--json").stdout)
-    assert summary == {"output": "v.txt", "vocab_size": 9, "num_distinct": 6, "num_tokens": 6, "coverage": 1.0}
-    assert "'s" in read_vocabulary(folder / "v.txt")
+    summary = json.loads(run("corpus", "vocab", "raw.txt", "--input", "text", "--output", "w.txt", "--json").stdout)
+    assert summary == {"output": "w.txt", "vocab_size": 9, "num_distinct": 6, "num_tokens": 6, "coverage": 1.0}
+    assert "'s" in read_vocabulary(folder / "w.txt")
 
 
 def test_shard(folder: Path, run: Call) -> None:
@@ -60,7 +60,7 @@ def test_shard(folder: Path, run: Call) -> None:
     assert (done.returncode, done.stdout) == (0, "")
     assert done.stderr == "wrote out: 3 sentences, 12 tokens in 2 files\n"
     assert sorted(os.listdir(folder / "out")) == ["corpus.json", "shard-00000.txt", "shard-00001.txt"]
-    assert_one_line(run(*words), "out already holds files")
+    assert_one_line(run(*words), "out already exists")
     assert json.loads(run(*words, "--overwrite", "--json").stdout)["num_tokens"] == 12
 
 

@@ -93,7 +93,7 @@ class DumpContract:
     def test_any_words_and_numbers_survive(self, tmp_path: Path, dump: tuple[Meta, list[Record]]) -> None:
         meta, records = dump
         path = tmp_path / f"any{self.suffix}"
-        write_dump(records, path, meta)
+        write_dump(records, path, meta, overwrite=True)
         with open_embeddings(path) as embeddings:
             assert_holds(embeddings, records)
             for record in records:
@@ -148,7 +148,7 @@ class DumpContract:
 
     def test_no_records(self, path: Path) -> None:
         for meta in (META, replace(META, num_layers=2), Meta()):
-            assert write_dump([], path, meta) == 0
+            assert write_dump([], path, meta, overwrite=True) == 0
             with open_embeddings(path) as embeddings:
                 assert (len(embeddings), list(embeddings), embeddings.find("x")) == (0, [], [])
 
@@ -184,7 +184,7 @@ class DumpContract:
             raise failure
 
         with pytest.raises((type(failure), OSError)):
-            write_dump(fail(), path, META)
+            write_dump(fail(), path, META, overwrite=True)
         assert os.listdir(path.parent) == [path.name] * existing
         if existing:
             with open_embeddings(path) as embeddings:
@@ -224,13 +224,22 @@ class DumpContract:
 
     def test_replacing_a_file(self, path: Path) -> None:
         write_dump(make_records(META, seed=1), path, META)
-        write_dump(make_records(META, seed=2), path, META)
+        with pytest.raises(FormatError, match=r"already exists: give another name, or --overwrite"):
+            write_dump(make_records(META, seed=2), path, META)
+        write_dump(make_records(META, seed=2), path, META, overwrite=True)
         with open_embeddings(path) as embeddings:
             assert_holds(embeddings, make_records(META, seed=2))
+
+    def test_what_is_no_dump_of_ours_is_never_replaced(self, path: Path) -> None:
+        for data in (b"", b"mine", b'{"my": 1}\n'):
+            path.write_bytes(data)
+            with pytest.raises(FormatError, match=r"is not a dump of embeddings that elmokit wrote.* left alone"):
+                write_dump(make_records(META), path, META, overwrite=True)
+            assert path.read_bytes() == data
 
     def test_paths_may_be_any_text(self, tmp_path: Path) -> None:
         for as_given in (str, Path):
             name: Any = as_given(tmp_path / f"Vektoren 模型 😀 'x' [1]{self.suffix.upper()}")
-            write_dump(make_records(META), name, META)
+            write_dump(make_records(META), name, META, overwrite=True)
             with open_embeddings(name) as embeddings:
                 assert_holds(embeddings, make_records(META))

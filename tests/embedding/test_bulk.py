@@ -399,7 +399,7 @@ def test_what_is_no_dump_or_journal_is_left_alone(source: Path, out: Path, embed
 def test_two_runs_at_once(source: Path, out: Path, embedder: Embedder) -> None:
     with StoreWriter.create(out.with_name("vectors.hdf5.journal"), bulk.Meta(width=3)):
         for options in (EmbedOptions(), EmbedOptions(resume=False)):
-            with pytest.raises(FormatError, match=f"being written by process {os.getpid()}"):
+            with pytest.raises(FormatError, match=f"is in use by process {os.getpid()} "):
                 embed_file(source, out, embedder, options)
 
 

@@ -73,6 +73,7 @@ class TestHdf5(DumpContract):
 
     def test_damaged_tables_are_reported(self, path: Path) -> None:
         for name in ("tokens", "0"):
+            path.unlink(missing_ok=True)
             write_dump(make_records(META), path, META)
             with h5py.File(path, "a") as file:
                 del file[name]

@@ -211,7 +211,7 @@ def test_a_killed_download_is_resumed_by_the_next_process(server: LoopbackServer
             pass
         process.kill()
     folder = cache_directory() / "many-langs" / "de"
-    assert names(folder) == ["142.zip.partial", "142.zip.partial.origin"]
+    assert names(folder) == [".lock", "142.zip.partial", "142.zip.partial.origin"]
     server.release.set()
     path = fetch_published(zipped(server))
     assert path.read_bytes() == WEIGHTS

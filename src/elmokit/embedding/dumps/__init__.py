@@ -71,6 +71,8 @@ def write_dump(records: Iterable[Record], path: str | Path, meta: Meta, *, overw
         How many records were written.
     """
     format_ = dump_format(path)
+    if format_ == "parquet":
+        _module("parquet").load_pyarrow()
     guard_dump(path, overwrite=overwrite)
     with atomic_path(path, keep_suffix=True) as temporary:
         return write_part(records, temporary, meta, format_)
