@@ -21,8 +21,8 @@ from elmokit.filesystem import LOCK
 from elmokit.formats import load, save
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
-from elmokit.training.corpus_tools import write_shards
 from elmokit.training.config import PretrainConfig
+from elmokit.training.corpus_tools import write_shards
 from elmokit.training.pretrain import RunFiles, pretrain
 from tests.conftest import build_tiny
 from tests.tasks.conftest import settings, write_entities
