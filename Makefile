@@ -1,21 +1,38 @@
-# make demo    set everything up and show the main job
-# make test    set everything up and run the tests
-# make lint    ruff and mypy
-# make bench   the benchmarks, each against a peer in one interleaved run
+# make demo       set everything up and show the main job
+# make test       set everything up and run the tests: offline, under ten minutes on two cores
+# make test-fast  those that are not slow: about a minute
+# make test-rest  what `make test` leaves out: what takes long, or needs a browser, a second environment and the like
+# make test-cpus  tests that depend on the processor, under switches that make one compute as others do
+# make test-all   test, test-rest and test-cpus
+# make lint       ruff and mypy
+# make bench      the benchmarks, each against a peer in one interleaved run
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 PYTEST_FLAGS ?= -n 2 -q
+PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-.PHONY: demo test lint bench clean
+.PHONY: demo test test-fast test-rest test-cpus test-all lint bench clean
 
 demo: $(VENV)/.package
 	$(BIN)/python examples/demo.py
 
 test: $(VENV)/.test $(VENV)/peers/.done
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
+	$(PYTEST) -m "not extended"
+
+test-fast: $(VENV)/.test
+	$(PYTEST) -m "not slow"
+
+# pytest says 5 where no test is marked, which is no failure here.
+test-rest: $(VENV)/.test $(VENV)/peers/.done
+	$(PYTEST) -m extended || [ $$? -eq 5 ]
+
+test-cpus: $(VENV)/.test $(VENV)/peers/.done
+	$(BIN)/python -m tests.cpus.run
+
+test-all: test test-rest test-cpus
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

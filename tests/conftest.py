@@ -1,10 +1,18 @@
-"""Tiny seeded biLMs of several kinds, and what all tests need of their process."""
+"""Tiny seeded biLMs of several kinds, and what all tests need of their process.
+
+Tests have a cache of their own, which is empty: no test sees the user's files or a native library that the user built.
+So a test that says nothing runs the portable engine. Where results depend on the engine, `engine_mode` runs a test with
+the native library and without it.
+"""
 
 import copy
 import os
+import shutil
 import signal
 import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +20,7 @@ import torch
 
 from elmokit.amx import avoid_hidden_tiles
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput
+from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import NativeCell, build_native_cell, find_native_cell
 from elmokit.model.engines.tiles import TileProducts
@@ -37,6 +46,34 @@ CONFIGS = {
     "one-layer": ElmoConfig(input=_BYTES, lstm=LstmStack(num_layers=1, cell_dim=8, projection_dim=6, cell_clip=0.5)),
 }
 KINDS = tuple(CONFIGS)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--native", action="store_true", help="run all tests as for a user who ran build-engine")
+
+
+_CACHE = pytest.StashKey[Path]()
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Give this process and those that it starts a cache of their own, before anything is collected."""
+    config.stash[_CACHE] = Path(tempfile.mkdtemp(prefix="elmokit-tests-"))
+    os.environ["ELMOKIT_CACHE"] = str(config.stash[_CACHE])
+    find_native_cell.cache_clear()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    shutil.rmtree(config.stash[_CACHE], ignore_errors=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What runs with both engines depends on how the processor computes; what `make test` leaves out is slow."""
+    for item in items:
+        if "engine_mode" in getattr(item, "fixturenames", ()):
+            item.add_marker("engine")
+        if item.get_closest_marker("extended"):
+            item.add_marker("slow")
 
 
 def build_tiny(kind: str) -> BiLM:
@@ -95,19 +132,52 @@ def whole_bilm() -> BiLM:
 
 @pytest.fixture(scope="session")
 def built_cell(tmp_path_factory: pytest.TempPathFactory) -> NativeCell:
-    """The fused cell, built into a folder of its own."""
-    before = os.environ.get("ELMOKIT_CACHE")
-    os.environ["ELMOKIT_CACHE"] = str(tmp_path_factory.mktemp("cache"))
-    try:
-        path = build_native_cell()
-        cell = find_native_cell()
-        assert cell is not None and cell.path == path
-        return cell
-    finally:
-        os.environ.pop("ELMOKIT_CACHE")
-        if before is not None:
-            os.environ["ELMOKIT_CACHE"] = before
+    """The native library, built into a folder of its own, where only those find it who ask for it."""
+    if os.environ.get("ELMOKIT_NATIVE") == "0":
+        pytest.skip("the native library is switched off: ELMOKIT_NATIVE=0")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ELMOKIT_CACHE", str(tmp_path_factory.mktemp("native")))
+        try:
+            path = build_native_cell()
+        except ConfigError as error:
+            pytest.skip(str(error))
+    return NativeCell(path)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _default_engine(request: pytest.FixtureRequest) -> None:
+    """Look the library up, which happens once in a process, before a test puts the cache elsewhere."""
+    if request.config.getoption("--native"):
+        built = request.getfixturevalue("built_cell").path.parent
+        (request.config.stash[_CACHE] / built.name).symlink_to(built)
+    assert (find_native_cell() is not None) == request.config.getoption("--native")
+
+
+@pytest.fixture
+def engine_environment() -> Iterator[pytest.MonkeyPatch]:
+    """To change what decides whether the library is found, which is looked up anew before and after."""
+    with pytest.MonkeyPatch.context() as patch:
         find_native_cell.cache_clear()
+        yield patch
+    find_native_cell.cache_clear()
+    find_native_cell()
+
+
+@pytest.fixture(params=["portable", "native"])
+def engine_mode(
+    request: pytest.FixtureRequest, engine_environment: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
+) -> str:
+    """Run a test without the native library, and with it as for a user who has built it. Subprocesses follow."""
+    mode: str = request.param
+    if mode == "native":
+        built = request.getfixturevalue("built_cell").path.parent
+        cache = tmp_path_factory.mktemp("cache")
+        (cache / built.name).symlink_to(built)
+        engine_environment.setenv("ELMOKIT_CACHE", str(cache))
+    else:
+        engine_environment.setenv("ELMOKIT_NATIVE", "0")
+    assert (find_native_cell() is not None) == (mode == "native")
+    return mode
 
 
 @pytest.fixture

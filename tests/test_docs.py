@@ -63,17 +63,20 @@ def test_documents_show_something() -> None:
     assert EXAMPLES
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "code"), PYTHON, ids=[f"{page}-{i}" for i, (page, _) in enumerate(PYTHON)])
 def test_python_blocks_run(page: str, code: str, workplace: Path) -> None:
     check(run([sys.executable, "-c", code], workplace), code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "lines"), COMMANDS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(COMMANDS)])
 def test_commands_run(page: str, lines: list[str], workplace: Path) -> None:
     for line in lines:
         check(run([sys.executable, "-m", *shlex.split(line, comments=True)], workplace), line)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.name)
 def test_examples_run_and_are_short(path: Path, tmp_path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= 80
@@ -81,6 +84,7 @@ def test_examples_run_and_are_short(path: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_tables_say_what_the_results_say() -> None:
     done = subprocess.run([sys.executable, "bench/tables.py", "--check"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr or "run python bench/tables.py"

@@ -90,6 +90,7 @@ def test_verdict(senses: ModuleType, trained: float, random: float, verdict: str
     assert senses.Shares(["a", "b"], [0.5, trained], [0.5, random], 0.5, 16).verdict(1) == verdict
 
 
+@pytest.mark.slow
 def test_demo_shows_and_writes(
     tmp_path: Path,
     tiny_bilm: elmokit.BiLM,
@@ -113,6 +114,7 @@ def test_demo_shows_and_writes(
     assert (tmp_path / "demo-out/senses.png").exists() != ("no picture" in shown)
 
 
+@pytest.mark.slow
 def test_demo_goes_on_without_matplotlib_and_softmax(
     tmp_path: Path,
     tiny: Callable[[str], elmokit.BiLM],

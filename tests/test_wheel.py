@@ -68,6 +68,7 @@ def wheel(tree: Path) -> Path:
     return wheel
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_all_that_is_needed_and_is_small(wheel: Path, tree: Path) -> None:
     assert wheel.stat().st_size <= MAX_WHEEL_BYTES
     names = set(zipfile.ZipFile(wheel).namelist())

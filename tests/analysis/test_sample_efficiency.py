@@ -198,6 +198,7 @@ def test_both_sides_of_a_share_get_the_same(tmp_path: Path) -> None:
 # --- Reports ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_real_runs_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_experiment(tmp_path)
     launched = run_in_process(monkeypatch, tmp_path / "cache")

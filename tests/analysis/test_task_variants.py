@@ -116,6 +116,7 @@ def test_a_task_that_the_paper_does_not_have() -> None:
     assert figures["paper"] == {}
 
 
+@pytest.mark.slow
 def test_what_is_mixed_is_what_the_rows_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real runs: γ learns or stays at 1, and λ = 1 keeps the layers nearer to their average."""
     write_experiment(tmp_path, num_epochs=4)

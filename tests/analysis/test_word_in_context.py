@@ -148,6 +148,7 @@ class TestComparison:
             compare_contexts(embed, ALTERNATING, [])
 
 
+@pytest.mark.slow
 @needs_data("wsd")
 def test_words_of_semcor() -> None:
     chosen = choose_words(read_semcor(WSD / "semcor3.0.tar.xz", ["brown1"]), 6)

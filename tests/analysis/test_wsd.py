@@ -216,6 +216,7 @@ class TestScores:
         assert result.scores["tiny"][FIRST_SENSE] == Score(2, 3)
         assert (result.num_senses, result.num_occurrences) == (4, 5)
 
+    @pytest.mark.slow
     @needs_data("wsd")
     def test_first_sense_of_the_framework(self) -> None:
         index = read_sense_index(WSD / "wordnet3.0-index.sense.xz")

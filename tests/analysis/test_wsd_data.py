@@ -50,6 +50,7 @@ class TestIndex:
         with pytest.raises(FormatError, match="is empty"):
             read_sense_index(write_index(tmp_path / "index.sense.xz", ""))
 
+    @pytest.mark.slow
     @needs_data("wsd")
     def test_wordnet(self) -> None:
         index = read_sense_index(WSD / "wordnet3.0-index.sense.xz")
@@ -142,6 +143,7 @@ class TestSemcor:
         with pytest.raises(FormatError, match="br-x01 is not UTF-8 text"):
             list(read_semcor(archive, ["brown1"]))
 
+    @pytest.mark.slow
     @needs_data("wsd")
     def test_whole(self) -> None:
         files, counts = set(), Counter()

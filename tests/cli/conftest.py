@@ -2,14 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.model.engines.native import find_native_cell
 from tests.running import Call, command_runner
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _engine() -> None:
-    """Look the fused cell up, which happens once in a process, before a test puts the cache elsewhere."""
-    find_native_cell()
 
 
 @pytest.fixture

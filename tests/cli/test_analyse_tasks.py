@@ -83,6 +83,7 @@ def test_compare_refuses_odd_models(also: str, message: str, run: Call, launched
     assert launched == []
 
 
+@pytest.mark.slow
 def test_compare_in_processes(folder: Path) -> None:
     """As a user runs it; an interrupted command goes on where it was."""
     environment = os.environ | {"ELMOKIT_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
@@ -104,6 +105,7 @@ def test_compare_in_processes(folder: Path) -> None:
 # --- mixing and placement --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "names"),
     [
@@ -145,6 +147,7 @@ def test_what_a_command_varies_cannot_be_set(command: str, setting: str, run: Ca
 # --- sample-efficiency -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_sample_efficiency(folder: Path, run: Call, launched: list[str]) -> None:
     words = ["analyse", "sample-efficiency", "ner", *DATA, "--seeds", "1 2", "--least-steps", "4"]
     done = run(*words, "--fractions", "1 0.1")

@@ -14,7 +14,10 @@ from typer.testing import CliRunner
 import elmokit
 from elmokit.cli.main import app
 from elmokit.formats import fingerprint
+from elmokit.model.engines.native import NativeCell
 from tests.running import Done, assert_one_line
+
+pytestmark = pytest.mark.slow  # each command is a process of its own
 
 
 def run(*words: str, **extra: str) -> Done:
@@ -85,7 +88,7 @@ def test_convert_refuses_to_overwrite(saved: Path, tmp_path: Path) -> None:
     assert (tmp_path / "full/precious.txt").read_text() == "keep me"
 
 
-def test_info_of_the_engine_before_and_after_building(tmp_path: Path) -> None:
+def test_info_of_the_engine_before_and_after_building(built_cell: NativeCell, tmp_path: Path) -> None:
     before = run("info", "--engine", ELMOKIT_CACHE=str(tmp_path))
     assert before.returncode == 0
     assert "elmokit build-engine" in before.stdout

@@ -52,6 +52,7 @@ def test_a_run_and_its_repetition(folder: Path, run: Call) -> None:
     assert os.listdir(folder / "out") == ["v.hdf5"]
 
 
+@pytest.mark.slow
 def test_pipes(folder: Path) -> None:
     words = ["embed", "-", "-", "--model", "model", "--layers", "1", "--input", "text"]
     command = [sys.executable, "-m", "elmokit", *words]
@@ -63,6 +64,7 @@ def test_pipes(folder: Path) -> None:
     assert np.array(sentence["vectors"]).shape == (6, 12)
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_traceback(folder: Path) -> None:
     (folder / "in.txt").write_text("a b c\n" * 20_000)
     command = [sys.executable, "-m", "elmokit", "embed", "in.txt", "-", "--model", "model"]
@@ -116,6 +118,7 @@ def test_an_empty_file_and_replaced_bytes(folder: Path, run: Call) -> None:
         assert embeddings.text(0) == "na\ufffdve"
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_130_and_the_run_goes_on(folder: Path, run: Call) -> None:
     (folder / "in.txt").write_text("a b c\n" * 10)
     script = (
@@ -139,6 +142,7 @@ def test_ctrl_c_is_130_and_the_run_goes_on(folder: Path, run: Call) -> None:
     assert run(*words).stderr == "wrote out/v.parquet: 10 sentences, 6 of them by an earlier run\n"
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_one_line(folder: Path, run: Call) -> None:
     (folder / "in.txt").write_text("a b c\n" * 1000)
     script = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))"

@@ -60,6 +60,7 @@ def test_only_the_first_process_speaks(
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_run_with_a_checkpoint_and_one_line(
     number: signal.Signals, words: list[str], config: str, tmp_path: Path
@@ -124,6 +125,7 @@ def test_a_folder_that_holds_a_run(words: list[str], config: str, run: Call) -> 
     assert_one_line(again, "batch_size = 4, but now batch_size = 8")
 
 
+@pytest.mark.slow
 def test_heldout_text_in_the_training_text_is_a_warning(words: list[str], config: str, tmp_path: Path) -> None:
     process = start(config, *words, "--heldout", str(tmp_path / "a.txt"))
     out, err = process.communicate(timeout=60)

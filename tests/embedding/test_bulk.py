@@ -30,6 +30,7 @@ from elmokit.model.bilm import BiLM
 from elmokit.model.engines.infer import InferEngine
 from elmokit.model.engines.native import NativeCell
 from elmokit.model.engines.plain import PlainEngine
+from tests.tolerances import assert_close
 
 ROOT = Path(__file__).parents[2]
 LINES = ["The play was cancelled .", "", "and/or", "  They   play . ", "naïve 模型", "and/or", "\t", "the"]
@@ -75,6 +76,7 @@ def stop_after(embedder: Embedder, num_windows: int, error: BaseException) -> Em
     return other
 
 
+@pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("suffix", FORMATS)
 @pytest.mark.parametrize(
     "options",
@@ -178,6 +180,7 @@ def test_windows_depend_on_their_lines_alone() -> None:
     assert [len(window) for window in windows.cut_windows([""] * 1600, 700)] == [700, 700, 200]
 
 
+@pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("state", ["reset", "carry", "warm"])
 def test_a_run_that_failed_goes_on(source: Path, out: Path, whole_bilm: BiLM, state: Any, small_windows: None) -> None:
     embedder = Embedder(whole_bilm, threads=1, state=state)
@@ -212,12 +215,14 @@ def test_carried_state_starts_at_zero_and_matters(source: Path, out: Path, bilm:
     assert results[0] == results[1]
     embed_file(source, out.with_name("c.npz"), Embedder(bilm, threads=1), EmbedOptions(batch_size=2))
     with open_embeddings(out.with_name("a.npz")) as a, open_embeddings(out.with_name("c.npz")) as c:
-        # rows of other batches: equal but for the order of sums, which a processor's products may change
-        np.testing.assert_allclose(a[0].vectors, c[0].vectors, rtol=0, atol=1e-6)
+        assert_close(a[0].vectors, c[0].vectors)  # rows of other batches
         assert np.abs(a[4].vectors - c[4].vectors).max() > 1e-3
 
 
-@pytest.mark.parametrize("suffix", [".hdf5", ".parquet", ".npz", ".jsonl"])
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "suffix", [pytest.param(".hdf5", marks=pytest.mark.engine), ".parquet", ".npz", ".jsonl"], ids=str
+)
 @pytest.mark.parametrize(("state", "num_moments"), [("reset", 5), ("carry", 3)])
 def test_a_kill_at_any_moment_changes_nothing(
     tmp_path: Path, whole_bilm: BiLM, suffix: str, state: str, num_moments: int
@@ -504,6 +509,7 @@ def test_only_line_feeds_end_lines(tmp_path: Path, out: Path, embedder: Embedder
         assert embeddings[1].tokens == ("b", "c", "d", "e", "f")
 
 
+@pytest.mark.slow
 def test_a_line_of_50000_tokens(tmp_path: Path, out: Path, embedder: Embedder) -> None:
     (tmp_path / "long.txt").write_text(f"a b\n{'word ' * 50_000}\nc\n")
     assert embed_file(tmp_path / "long.txt", out, embedder, EmbedOptions(layers="top")).num_tokens == 50_003

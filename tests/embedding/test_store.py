@@ -213,6 +213,7 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
     assert "lock" not in os.listdir(tmp_path / "s")
 
 
+@pytest.mark.slow
 def test_the_lock_of_a_dead_process_is_taken_over(tmp_path: Path) -> None:
     script = (
         "import os, signal; from elmokit.embedding.records import Meta; import numpy as np\n"

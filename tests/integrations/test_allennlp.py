@@ -194,6 +194,7 @@ def test_own_module_and_bad_arguments(files: Files) -> None:
 
 
 @requires_peer
+@pytest.mark.usefixtures("engine_mode")
 def test_embedder_equals_the_peers_layers(files: Files) -> None:
     embedder = ElmoEmbedder(*files)
     with quiet():

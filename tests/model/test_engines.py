@@ -9,6 +9,8 @@ from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.train import TrainEngine
 from tests.contracts.engine import EngineContract
 
+pytestmark = pytest.mark.engine
+
 
 class TestPlainEngine(EngineContract):
     engine = PlainEngine()

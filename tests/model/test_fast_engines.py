@@ -19,6 +19,8 @@ from elmokit.model.engines.packed import BlockedMatrix, Packer
 from elmokit.model.engines.workers import Workers
 from tests.contracts.engine import EngineContract
 
+pytestmark = pytest.mark.engine
+
 
 class FastContract(EngineContract):
     differentiable = False
@@ -82,9 +84,8 @@ def test_fused_cell_passes_on_what_is_not_a_number(built_cell) -> None:
     assert out.isnan().nonzero().tolist() == [[0, 3]]
 
 
-def test_the_library_is_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path))
-    find_native_cell.cache_clear()
+def test_the_library_is_optional(built_cell, tmp_path: Path, engine_environment: pytest.MonkeyPatch) -> None:
+    engine_environment.setenv("ELMOKIT_CACHE", str(tmp_path))
     assert find_native_cell() is None
     library_path().parent.mkdir(parents=True)
     library_path().write_bytes(b"not a library")
@@ -92,10 +93,9 @@ def test_the_library_is_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert find_native_cell() is None
     build_native_cell()
     assert find_native_cell() is not None
-    monkeypatch.setenv("ELMOKIT_NATIVE", "0")
+    engine_environment.setenv("ELMOKIT_NATIVE", "0")
     find_native_cell.cache_clear()
     assert find_native_cell() is None
-    find_native_cell.cache_clear()
 
 
 def test_a_missing_or_failing_compiler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,6 +205,7 @@ def test_workers_take_items_as_they_are_needed() -> None:
     workers.close()
 
 
+@pytest.mark.slow
 def test_workers_compute_on_one_core_and_leave_others_alone() -> None:
     script = (
         "import torch, threading\n"

@@ -120,6 +120,7 @@ def test_reference_ids_equal_the_mapper(token):
 # --- The biLM --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.engine
 @PRECISIONS
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
 @torch.no_grad()
@@ -146,6 +147,7 @@ def test_the_reference_equals_the_peer_too(files):
         np.testing.assert_allclose(reference.pad(results)[0], expected.numpy(), **FLOAT64)
 
 
+@pytest.mark.engine
 @torch.no_grad()
 def test_without_boundaries(files):
     ours, theirs = elmokit.load(files[1]).double(), build_peer_bilm(files).double()
@@ -166,6 +168,7 @@ def original_size():
         yield elmokit.load(files[1]), build_peer_bilm(files)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_original_size(original_size):
     """At most 5e-5 anywhere and 5e-6 in relative RMS per layer, over two batches with the state carried."""
@@ -210,6 +213,7 @@ def build_our_elmo(files, num_outputs, **keywords):
     return elmo
 
 
+@pytest.mark.engine
 @PRECISIONS
 @pytest.mark.parametrize("keep_boundaries", [False, True], ids=["without boundaries", "with boundaries"])
 @pytest.mark.parametrize("layer_norm", [False, True], ids=["plain", "layer norm"])
@@ -332,6 +336,7 @@ def random_sum(layers):
     return (layers * torch.randn(layers.shape, generator=torch.Generator().manual_seed(4), dtype=layers.dtype)).sum()
 
 
+@pytest.mark.engine
 @pytest.mark.parametrize("loss", [top_sum, random_sum])
 @pytest.mark.parametrize("settings", [{}, {"n_layers": 3, "n_highway": 2}, {"cell_clip": None, "proj_clip": None}])
 def test_gradients(loss, settings, tmp_path):

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import elmokit
+from elmokit.embedding.embedder import Embedder
 from tests import reference
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,10 +22,13 @@ FIXTURE = Path(os.environ.get("ELMOKIT_FIXTURES", ROOT.parent / "shared" / "fixt
 NUM_STREAMS, NUM_SENTENCES = 3, 10
 TOLERANCE = {"atol": 1e-6, "rtol": 1e-5}
 
-pytestmark = pytest.mark.skipif(
-    not (FIXTURE / "lm_weights.hdf5").is_file(),
-    reason=f"no bilm-tf fixture at {FIXTURE}: set ELMOKIT_FIXTURES to the folder that holds bilm-tf/",
-)
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.skipif(
+        not (FIXTURE / "lm_weights.hdf5").is_file(),
+        reason=f"no bilm-tf fixture at {FIXTURE}: set ELMOKIT_FIXTURES to the folder that holds bilm-tf/",
+    ),
+]
 
 
 @pytest.fixture(scope="module")
@@ -82,6 +86,14 @@ def pairs(left, right):
 def test_top_layer_equals_bilm_tf(of_elmokit, expected):
     for ours, theirs in pairs(of_elmokit, expected):
         np.testing.assert_allclose(ours[-1], theirs, **TOLERANCE)
+
+
+def test_the_embedder_equals_bilm_tf(engine_mode, batches, expected):
+    embedder = Embedder(elmokit.load(FIXTURE / "lm_weights.hdf5"), state="carry", threads=1)
+    assert embedder.runner.engine_name == {"portable": "portable", "native": "fused"}[engine_mode]
+    found = embedder.embed([sentence for batch in batches for sentence in batch], layers="top", batch_size=NUM_STREAMS)
+    for ours, theirs in zip(found, [vectors for row in expected for vectors in row], strict=True):
+        np.testing.assert_allclose(ours, theirs, **TOLERANCE)
 
 
 def test_reference_equals_bilm_tf(of_reference, expected):

@@ -13,6 +13,8 @@ import torch
 import elmokit
 from tests import reference
 
+pytestmark = pytest.mark.engine
+
 FLOAT32 = {"atol": 1e-5, "rtol": 0}
 FLOAT64 = {"atol": 1e-12, "rtol": 0}
 

@@ -98,8 +98,8 @@ def test_a_dropped_number_is_gone_from_all_steps_and_from_the_recurrence(monkeyp
     torch.testing.assert_close(model(x, mask), plain(model, x, lengths, [torch.ones(3, 4).double()] * 3))
 
 
+@pytest.mark.usefixtures("engine_mode")
 def test_float32_is_float64_within_rounding() -> None:
-    """On the CPU it may run in the fused cell."""
     lengths = [7, 2, 5]
     single, double = build(2, dtype=torch.float32), build(2)
     double.load_state_dict(single.state_dict())

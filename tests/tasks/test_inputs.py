@@ -139,6 +139,7 @@ def test_dropout_is_only_in_training() -> None:
 # --- Learning --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("tuned", [True, False])
 def test_a_live_model_has_gradients_unless_it_is_frozen(tuned: bool, bilm: BiLM) -> None:
     bilm.requires_grad_(tuned)

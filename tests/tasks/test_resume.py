@@ -6,7 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 
+
+@pytest.mark.slow
+@pytest.mark.engine
 def test_sigkill_at_any_moment(tmp_path: Path) -> None:
     """Real kills: while layers are embedded, at steps, at checkpoints, at the best model, at the result."""
     command = [sys.executable, "-m", "tests.tasks.killing", str(tmp_path), "7", "store", "frozen", "tuned"]

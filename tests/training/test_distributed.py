@@ -33,6 +33,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, A
     return folder, json.loads(done.stdout)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "way"), [*((kind, "two") for kind in COMMON), ("sampled", "one to two"), ("sampled", "two to one")]
 )
@@ -91,6 +92,7 @@ def start(tmp_path: Path, *words: str, **loop: Any) -> subprocess.Popen[str]:
     return subprocess.Popen(torchrun + command + files, stdout=pipe, stderr=pipe, text=True, env=environment)
 
 
+@pytest.mark.slow
 def test_torchrun(tmp_path: Path) -> None:
     """One result, one log, one line an evaluation, and nothing else."""
     process = start(tmp_path, "--json", max_steps=4)
@@ -102,6 +104,7 @@ def test_torchrun(tmp_path: Path) -> None:
     assert load(tmp_path / "run" / "model").vocabulary is not None
 
 
+@pytest.mark.slow
 def test_a_killed_process_ends_the_job(tmp_path: Path) -> None:
     process = start(tmp_path, max_steps=10**6)
     checkpoint = tmp_path / "run" / "checkpoints" / "step-000000005.pt"

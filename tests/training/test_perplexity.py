@@ -93,6 +93,7 @@ def assert_figures(bilm: BiLM, expected: Expected, *, carry: bool, num_rows: int
 # --- Perplexity ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("carry", [True, False], ids=["carry", "reset"])
 def test_figures_are_those_of_one_step_after_the_other(model: BiLM, carry: bool) -> None:
     assert_figures(model, compute(model, SENTENCES, carry=carry), carry=carry)
@@ -114,6 +115,7 @@ def test_two_rows_read_each_its_half(bilm: BiLM) -> None:
     assert_figures(bilm, whole, carry=True, num_rows=2)
 
 
+@pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("num_rows", [1, 2, 5, 64])
 def test_the_number_of_rows_does_not_matter_to_a_reset(bilm: BiLM, num_rows: int) -> None:
     assert_figures(bilm, compute(bilm, SENTENCES, carry=False), carry=False, num_rows=num_rows)
@@ -188,6 +190,7 @@ def test_a_model_in_ruins_has_no_perplexity(bilm: BiLM) -> None:
 # --- Scores ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("block", [2, 1000])
 def test_scores_are_in_input_order(model: BiLM, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perplexity, "_BLOCK_SENTENCES", block)

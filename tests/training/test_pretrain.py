@@ -40,6 +40,7 @@ def last_checkpoint(output: Path) -> dict[str, Any]:
 # --- What a run leaves -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_prediction_of_every_epoch_is_made_once(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     done = run(settings(num_epochs=3), corpus, tmp_path / "run")
     assert done.predictions == 3 * count_predictions(corpus["train"])
@@ -47,6 +48,7 @@ def test_every_prediction_of_every_epoch_is_made_once(corpus: dict[str, list[str
     assert read_log(tmp_path / "run")[-2]["count"] == done.predictions
 
 
+@pytest.mark.slow
 def test_the_best_model_is_the_result(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     config = settings("full", optimizer={"learning_rate": 0.3}, loop={"evaluate_every": 1}, heldout_tokens=None)
     done = run(config, corpus, tmp_path / "run")
@@ -67,6 +69,7 @@ def test_a_run_without_heldout_text_leaves_its_last_model(corpus: dict[str, list
     assert all(torch.equal(last[name], tensor) for name, tensor in load(done.model_path).state_dict().items())
 
 
+@pytest.mark.slow
 def test_max_steps_goes_beyond_the_epochs(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     done = run(settings(num_epochs=1, loop={"max_steps": 30}), corpus, tmp_path / "run")
     assert (done.steps, done.reason) == (30, "max_steps")
@@ -93,6 +96,7 @@ def test_bfloat16_on_the_cpu_is_close_to_float32(corpus: dict[str, list[str]], t
     assert half != plain
 
 
+@pytest.mark.slow
 def test_evaluates_at_the_end_of_each_epoch_if_asked(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     run(settings(loop={"evaluate_every": 0}, num_epochs=3), corpus, tmp_path / "run")
     assert sum("heldout_perplexity" in entry for entry in read_log(tmp_path / "run")) in (3, 4)
@@ -211,6 +215,7 @@ def test_heldout_text_that_is_part_of_the_training_text(corpus: dict[str, list[s
         assert run(settings(loop={"max_steps": 1}), corpus, tmp_path / "run").steps == 1
 
 
+@pytest.mark.slow
 def test_a_loss_that_is_no_number(
     corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -251,6 +256,7 @@ def small_disk(num_bytes: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_checkpoint_before(
     corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -271,6 +277,7 @@ def test_a_full_disk_leaves_the_checkpoint_before(
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_a_file_that_vanishes_on_the_way(
     corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -297,6 +304,7 @@ def test_a_file_that_vanishes_on_the_way(
         assert cut[part] == whole[part]
 
 
+@pytest.mark.slow
 def test_a_text_that_changes_between_two_sittings(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     config = settings(loop={"max_steps": 5})
     run(config, corpus, tmp_path / "run")
@@ -321,6 +329,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run(config, write_corpus(folder), folder / "run").model_path
 
 
+@pytest.mark.slow
 @requires_peer
 def test_a_trained_model_runs_in_allennlp(model: Path, tmp_path: Path) -> None:
     bilm = load(model)
@@ -334,6 +343,7 @@ def test_a_trained_model_runs_in_allennlp(model: Path, tmp_path: Path) -> None:
     torch.testing.assert_close(layers, expected, atol=2e-6, rtol=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", ["model.zip", "bilm"])
 def test_a_trained_model_comes_back_from_other_formats(target: str, model: Path, tmp_path: Path) -> None:
     bilm = load(model)
@@ -354,6 +364,7 @@ def test_tensorboard_that_is_missing(
         run(settings(), corpus, tmp_path / "run", tensorboard=True)
 
 
+@pytest.mark.slow
 def test_tensorboard_hears_every_figure(
     corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

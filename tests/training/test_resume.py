@@ -37,8 +37,19 @@ def crash_before(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Loop, "_take_step", take_step)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_resumed_run_is_the_uninterrupted_one(kind: str, corpus: dict[str, list[str]], tmp_path: Path) -> None:
+    check_resuming(kind, corpus, tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("engine_mode")
+def test_a_resumed_run_with_either_engine(corpus: dict[str, list[str]], tmp_path: Path) -> None:
+    check_resuming("tied", corpus, tmp_path)
+
+
+def check_resuming(kind: str, corpus: dict[str, list[str]], tmp_path: Path) -> None:
     config = settings(kind)
     done = run(config, corpus, tmp_path / "whole")
     assert done.predictions == count_predictions(corpus["train"]) * 2
@@ -51,6 +62,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(kind: str, corpus: dict[str, lis
     assert outcome(tmp_path / "cut") == outcome(tmp_path / "whole")
 
 
+@pytest.mark.slow
 def test_resuming_a_finished_run_changes_nothing(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     for patience in (0, 1):
         config = settings("full", loop={"patience": patience, "evaluate_every": 1}, optimizer={"learning_rate": 0.5})
@@ -62,6 +74,7 @@ def test_resuming_a_finished_run_changes_nothing(corpus: dict[str, list[str]], t
     assert reason == "patience"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_run_at_the_step_it_is_in(
     number: signal.Signals, corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -85,6 +98,7 @@ def test_a_signal_ends_the_run_at_the_step_it_is_in(
         assert cut[part] == whole[part]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sampled-adamw", "tied"])
 def test_sigkill_at_any_moment(kind: str, tmp_path: Path) -> None:
     """Real kills, spread over all files that a run opens, syncs, renames and deletes, and over its steps."""
@@ -115,6 +129,7 @@ def test_only_the_last_few_checkpoints_are_kept(corpus: dict[str, list[str]], tm
     assert done.steps > 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "text"])
 def test_a_damaged_checkpoint_is_named(damage: str, corpus: dict[str, list[str]], tmp_path: Path) -> None:
     config = settings()
@@ -135,6 +150,7 @@ def test_a_damaged_checkpoint_is_named(damage: str, corpus: dict[str, list[str]]
     assert outcome(tmp_path / "run") == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "name", "before", "now"),
     [
@@ -163,12 +179,14 @@ def test_a_checkpoint_of_another_config_names_the_setting(
     assert {path: path.read_bytes() for path in (tmp_path / "run").rglob("*") if path.is_file()} == files
 
 
+@pytest.mark.slow
 def test_the_rhythm_of_a_run_may_change(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     run(settings(loop={"max_steps": 5}), corpus, tmp_path / "run")
     changed = settings(loop={"max_steps": 5, "log_every": 1, "checkpoint_every": 2, "evaluate_every": 3})
     assert run(changed, corpus, tmp_path / "run", resume=True).steps == 5
 
 
+@pytest.mark.slow
 def test_resume_without_a_run_begins_one(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     run(settings(loop={"max_steps": 2}), corpus, tmp_path / "run", resume=True)
     assert read_log(tmp_path / "run")[0] == {"step": 0, "loss_kind": "sampled"}

@@ -99,6 +99,7 @@ def test_all_words_as_negatives_give_the_full_loss(bilm: BiLM) -> None:
         torch.testing.assert_close(gradient, expected[name], rtol=0.1, atol=0.02, msg=name)
 
 
+@pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("loss", [FULL, SAMPLED], ids=lambda loss: loss.kind)
 def test_threads_change_nothing(tiny: Callable[[str], BiLM], loss: LossConfig) -> None:
     found = []

@@ -4,7 +4,7 @@ Notation: B rows of a batch, K distinct words, N tokens in all, P width of a dir
 
 Sentences are laid end to end in B rows of nearly equal length, and a row forgets what it read where a new sentence
 begins. So every step of the recurrence has all its rows, however different the sentences are in length; nothing is
-padded, and nothing depends on what else is in the batch.
+padded, and only rounding depends on what else is in the batch.
 """
 
 import heapq

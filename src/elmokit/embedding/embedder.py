@@ -51,7 +51,9 @@ class Output:
 
 
 class Embedder:
-    """Vectors of texts by one model. The same text always gets the same vectors, alone or in any company.
+    """Vectors of texts by one model. The same text gets the same vectors, alone or with others.
+
+    To the last bit for the same texts in the same order; within rounding (1e-5 for the packaged model) otherwise.
 
     Args:
         bilm: a loaded model; it is used as it is and stays the caller's.

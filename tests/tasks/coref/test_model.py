@@ -282,6 +282,7 @@ def run(folder: Path, **changes: Any) -> tuple[dict[str, Any], TaskFiles]:
     return train_task(TASK, config, files, tasks=TASKS), files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("place", "singletons"), [("none", False), ("both", True)])
 def test_a_run_learns_who_is_who(place: str, singletons: bool, tmp_path: Path) -> None:
     model = {**CONFIG["model"], "singletons": singletons}

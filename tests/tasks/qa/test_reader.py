@@ -209,6 +209,7 @@ def test_other_files(text: str, fault: str, tmp_path: Path) -> None:
 
 
 # The scores of the spans themselves: what a model that finds the tokens of the first gold answer gets.
+@pytest.mark.slow
 @needs_data("qa")
 @pytest.mark.parametrize(
     ("name", "counts", "inexact", "scores"),

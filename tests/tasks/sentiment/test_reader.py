@@ -162,6 +162,7 @@ def test_unknown_input(tmp_path: Path) -> None:
 
 
 # Three tokens of train hold a no-break space (`8 1/2`); a count of words without white space gives 163,560.
+@pytest.mark.slow
 @needs_data("sentiment")
 @pytest.mark.parametrize(
     ("name", "sentences", "tokens", "binary", "phrases", "binary_phrases"),

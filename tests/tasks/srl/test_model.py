@@ -389,6 +389,7 @@ def test_what_a_person_and_a_program_read() -> None:
 # --- Runs ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_run_learns_and_reads_raw_text(data: dict[str, Any], tmp_path: Path) -> None:
     result = train_task(SRL, config(), files(data, tmp_path / "run"), tasks=TASKS)
     assert result["dev"]["f1"] > 90 and result["test"]["f1"] > 85

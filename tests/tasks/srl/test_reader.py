@@ -199,6 +199,7 @@ def test_files_of_another_format(
         list(read(write(tmp_path, text)))
 
 
+@pytest.mark.slow
 @needs_data("srl")
 @pytest.mark.parametrize(
     ("name", "expected"),

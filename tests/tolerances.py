@@ -1,0 +1,28 @@
+"""How equal vectors are, as the documents promise it (docs/embedding.md, "How equal").
+
+The same batch gives the same bits, and those are compared with `array_equal`. In another batch, or another row of it,
+a math library may add up in another order; how it does so depends on the processor. What ran like that is compared
+here. (Once all products are our own, these comparisons become equality again.)
+"""
+
+from typing import Any
+
+import numpy as np
+
+ACROSS_BATCHES = 1e-6
+"""Of tiny models, whose sums are short. Seen: 2e-7."""
+ACROSS_BATCHES_PACKAGED = 1e-5
+"""Of the packaged model, and what the documents say."""
+HALF_UNIT = 2.0**-10
+"""One unit in the last place of a float16, relative: what a difference of 1e-7 may become when it is rounded."""
+
+
+def assert_close(found: Any, expected: Any, atol: float = ACROSS_BATCHES) -> None:
+    """Equal but for the order of sums: float32 from other batches or rows, or one of two engines."""
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=atol)
+
+
+def assert_close_halves(found: Any, expected: Any) -> None:
+    """The same of vectors that were rounded to float16 after they were computed in other batches or rows."""
+    found, expected = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    np.testing.assert_allclose(found, expected, rtol=HALF_UNIT, atol=ACROSS_BATCHES)
