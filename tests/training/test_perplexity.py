@@ -15,7 +15,7 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.formats import load
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import SPECIALS
-from elmokit.training import perplexity
+from elmokit.training import perplexity, scorer
 from elmokit.training.perplexity import measure_perplexity, read_text, score_sentences
 from elmokit.training.substitutes import find_substitutes
 from tests.reference import DIRECTIONS, bilm_log_probabilities, random_bilm, run_bilm, write_bilm
@@ -104,7 +104,7 @@ def test_carrying_is_not_resetting(bilm: BiLM) -> None:
 
 @pytest.mark.parametrize("num_steps", [1, 3, 22, 100])
 def test_where_windows_are_cut_does_not_matter(bilm: BiLM, num_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perplexity, "_NUM_STEPS", num_steps)
+    monkeypatch.setattr(scorer, "_NUM_STEPS", num_steps)
     assert_figures(bilm, compute(bilm, SENTENCES, carry=True), carry=True)
 
 
@@ -191,7 +191,7 @@ def test_a_model_in_ruins_has_no_perplexity(bilm: BiLM) -> None:
 @pytest.mark.parametrize("block", [2, 1000])
 def test_scores_are_in_input_order(model: BiLM, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perplexity, "_BLOCK_SENTENCES", block)
-    monkeypatch.setattr(perplexity, "_BATCH_PREDICTIONS", 10)
+    monkeypatch.setattr(scorer, "_BATCH_PREDICTIONS", 10)
     sentences = [*SENTENCES, [], ["the"] * 12]
     found = list(score_sentences(model, iter(sentences)))
     assert [score.tokens for score in found] == sentences
