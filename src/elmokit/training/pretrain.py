@@ -30,7 +30,8 @@ from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
 from elmokit.training.optim import Optimizer
-from elmokit.training.perplexity import measure_perplexity, read_text
+from elmokit.training.perplexity import Perplexity, measure_perplexity, read_text
+from elmokit.training.perplexity import Report as Predicted
 from elmokit.training.run_folder import refuse_second_run, remove_leftovers, versions
 from elmokit.training.step import LanguageModelStep
 from elmokit.training.survey import survey_corpus
@@ -364,12 +365,26 @@ class Run:
         return result
 
 
-def evaluate_both(bilm: BiLM, sentences: Sequence[str]) -> dict[str, Any]:
-    """Perplexities on a text with the state carried and with it reset."""
-    return {
-        name: measure_perplexity(bilm, sentences, carry=carry).to_dict()
-        for name, carry in (("carry", True), ("reset", False))
-    }
+def evaluate_both(
+    bilm: BiLM, sentences: Sequence[str], *, threads: int | None = None, report: Predicted | None = None
+) -> dict[str, Any]:
+    """Perplexities on a text with the state carried and with it reset.
+
+    Args:
+        bilm: a model with a softmax.
+        sentences: the text.
+        threads: cores to use on a CPU; None takes all that the process may use.
+        report: receives how many of how many predictions have been made, of both ways together.
+    """
+
+    def measure(number: int) -> Perplexity:
+        def tell(done: int, total: int) -> None:
+            if report is not None:
+                report(number * total + done, 2 * total)
+
+        return measure_perplexity(bilm, sentences, carry=number == 0, threads=threads, report=tell)
+
+    return {name: measure(number).to_dict() for number, name in enumerate(("carry", "reset"))}
 
 
 def _evaluate(bilm: BiLM, sentences: Sequence[str]) -> dict[str, float]:
