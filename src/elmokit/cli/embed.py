@@ -10,6 +10,7 @@ import typer
 
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.paths import check_model
 from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
@@ -62,14 +63,16 @@ def embed(
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
     parsed = parse_layers(layers)
-    from elmokit.embedding.bulk import EmbedOptions, embed_file
     from elmokit.embedding.dumps import check_output
-    from elmokit.embedding.embedder import Embedder
     from elmokit.embedding.lines import check_readable
 
     if output != "-":
         check_output(output)
     check_readable(source)
+    check_model(model)
+    from elmokit.embedding.bulk import EmbedOptions, embed_file
+    from elmokit.embedding.embedder import Embedder
+
     options = EmbedOptions(
         layers=parsed,
         pooling=pooling,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from elmokit.cli.model_option import DEFAULT_MODEL
+from elmokit.cli.paths import check_model
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.threads import ThreadsOption, use_threads
 
@@ -39,6 +40,7 @@ def perplexity(
     from elmokit.training.corpus import find_files
 
     paths = find_files(files)
+    check_model(model)
     from elmokit.formats import load
     from elmokit.training.perplexity import read_text
     from elmokit.training.pretrain import evaluate_both
@@ -94,6 +96,7 @@ def score(
     from elmokit.embedding.lines import LineReader, check_readable
 
     check_readable(source)
+    check_model(model)
     from elmokit.formats import load
     from elmokit.training.corpus import split_line
     from elmokit.training.perplexity import score_sentences
@@ -156,13 +159,15 @@ def substitutes(
       elmokit substitutes "The play was naïve." --position 3 --input text --model my-model
     """  # noqa: D301
     from elmokit.errors import InputError
-    from elmokit.formats import load
     from elmokit.training.corpus import split_line
-    from elmokit.training.substitutes import find_substitutes
 
     sentences = split_line(sentence, input_)
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
+    check_model(model)
+    from elmokit.formats import load
+    from elmokit.training.substitutes import find_substitutes
+
     found = find_substitutes(load(model), sentences[0], position, number=number)
     if as_json:
         typer.echo(json.dumps([one._asdict() for one in found], ensure_ascii=False))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.paths import check_exists, check_files, check_model
 from elmokit.cli.pretrain import parse_changes
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.task_inputs import read_rows
@@ -41,6 +42,7 @@ task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_arg
 OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[str | None, typer.Option(help="Of nli (premise, hypothesis) or qa (context, question).")]
+_TRAINED_REMEDY = "give what `elmokit task train` wrote as model/"
 TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="The folder model/ of a run.")]
 
 
@@ -66,6 +68,8 @@ def train(
       elmokit task train ner --train eng.train --dev eng.testa --test eng.testb --output run
       elmokit task train ner --train eng.train --dev eng.testa --set elmo.place=none --output baseline
     """  # noqa: D301
+    check_files(train, dev, test, vectors)
+    check_model(model)
     from elmokit.tasks.config import read_task_config
     from elmokit.tasks.registry import TASKS
     from elmokit.tasks.runner import TaskFiles, train_task
@@ -105,6 +109,9 @@ def evaluate(
       elmokit task evaluate ner run/model eng.testb
       elmokit task evaluate ner run/model eng.testb --json
     """  # noqa: D301
+    check_exists(trained, _TRAINED_REMEDY)
+    check_files(files)
+    check_model(model)
     from elmokit.tasks.runner import evaluate_task
 
     use_threads(threads)
@@ -144,6 +151,9 @@ def predict(
       elmokit task predict qa run/model --context "Ada was born in London." --question "Where was Ada born?"
       elmokit task predict coref run/model --input-file story.txt
     """  # noqa: D301
+    check_exists(trained, _TRAINED_REMEDY)
+    check_files([file for file in input_file or [] if file != "-"])
+    check_model(model)
     own = _find(name)
     named = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
     rows = read_rows(own, texts, named, input_file)
@@ -191,6 +201,7 @@ def compare(
     """  # noqa: D301
     more = _parse_also(also or [])
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
+    check_model(model)
     experiment = read_experiment(name, files, output, seeds=seeds, preset=preset, changes=changes, processes=processes)
     from elmokit.formats._atomic import write_text_atomic
     from elmokit.tasks.compare import P_TEXT, PAPER, setting_text

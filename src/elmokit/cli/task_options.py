@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.paths import check_files
 from elmokit.cli.pretrain import parse_changes
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.stopped import telling_how_to_go_on
@@ -60,6 +61,7 @@ def read_experiment(
         if setting in changed:
             raise typer.BadParameter(f"{setting} is what this command varies: leave it out.", param_hint="--set")
     numbers = parse_seeds(seeds)
+    check_files(*files.values())
     from elmokit.tasks.registry import find_task
     from elmokit.tasks.variants import Experiment
 
