@@ -20,6 +20,7 @@ from elmokit.formats import load, save
 from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.model.devices import check_device
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
@@ -132,7 +133,7 @@ class Run:
         self.processes = join(files.device)
         self.processes.own_rows(config.batch_size)
         self.device = own_device(files.device)
-        _check_device(self.device)
+        check_device(self.device)
         self.checkpoints = Checkpoints(self.output / "checkpoints", keep=config.loop.keep_checkpoints)
         if not files.resume:
             refuse_second_run(self.output, self.checkpoints)
@@ -416,13 +417,3 @@ def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         inner = _flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: json.dumps(value)}
         found |= inner
     return found
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch raises the latter where it has no CUDA
-        reason = str(error).splitlines()[0][:120]
-        raise ConfigError(
-            f"device {device!r} cannot be used here ({reason}): choose cpu, or a GPU that is there."
-        ) from None
