@@ -10,7 +10,7 @@ import typer
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.paths import check_exists, check_files, check_model
 from elmokit.cli.pretrain import parse_changes
-from elmokit.cli.progress import progress_bar
+from elmokit.cli.progress import progress_bar, progress_bars
 from elmokit.cli.task_inputs import read_rows
 from elmokit.cli.task_options import (
     DevOption,
@@ -115,7 +115,9 @@ def evaluate(
     from elmokit.tasks.runner import evaluate_task
 
     use_threads(threads)
-    figures = evaluate_task(_load(name, trained, model, threads), files)
+    loaded = _load(name, trained, model, threads)
+    with progress_bars("embedding", "predicting") as (embedding, predicting):
+        figures = evaluate_task(loaded, files, embedding=embedding, predicting=predicting)
     typer.echo(json.dumps(figures) if as_json else figures_line(figures))
 
 
@@ -189,6 +191,9 @@ def compare(
     preset: PresetOption = "small",
     changes: SetOption = None,
     processes: ProcessesOption = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Cores to use in all; by default all. A run uses one.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train with and without ELMo over seeds and print a row of the paper's Table 1; repeat it to go on.
@@ -202,7 +207,11 @@ def compare(
     more = _parse_also(also or [])
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
     check_model(model)
-    experiment = read_experiment(name, files, output, seeds=seeds, preset=preset, changes=changes, processes=processes)
+    experiment = read_experiment(
+        name, files, output, seeds=seeds, preset=preset, changes=changes, processes=processes, threads=threads
+    )
+    if threads:
+        use_threads(threads)
     from elmokit.formats._atomic import write_text_atomic
     from elmokit.tasks.compare import P_TEXT, PAPER, setting_text
     from elmokit.tasks.compare import compare as put_side_by_side
