@@ -1,3 +1,6 @@
+import io
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,3 +18,24 @@ def folder(tmp_path: Path) -> Path:
 def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Call:
     """A command in this process, in `folder`."""
     return command_runner(folder, monkeypatch, capsys)
+
+
+class _Screen(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+Terminal = Callable[[], io.StringIO]
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
+    """Makes stderr a terminal from then on, and gives what is written to it."""
+
+    def open_terminal() -> io.StringIO:
+        screen = _Screen()
+        monkeypatch.setattr(sys, "stderr", screen)
+        monkeypatch.setenv("TERM", "xterm")
+        return screen
+
+    return open_terminal

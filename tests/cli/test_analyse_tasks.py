@@ -6,11 +6,15 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from elmokit.cli.runs_bar import describe_run, runs_bar
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
+from elmokit.tasks import variants
+from tests.cli.conftest import Terminal
 from tests.running import Call, command_runner
 from tests.tasks.experiments import run_in_process, write_experiment
 
@@ -65,6 +69,63 @@ def test_compare_with_more_models(folder: Path, run: Call, launched: list[str]) 
     again = run(*words, "--json")
     assert json.loads(again.stdout) == content
     assert launched == [] and again.stderr.count(", done before") == 4
+
+
+def test_compare_has_bars_on_a_terminal(run: Call, launched: list[str], terminal: Terminal) -> None:
+    words = ["task", "compare", "ner", *DATA, "--seeds", "3"]
+    assert "runs" not in run(*words).stderr
+    launched.clear()
+    shown = terminal()
+    assert run(*words).returncode == 0
+    assert launched == [] and "runs" in shown.getvalue() and "2/2" in shown.getvalue()
+
+
+def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers: list[int] = []
+    side_by_side, build = variants.run_side_by_side, variants.Embedder.from_pretrained
+
+    def note(commands: Any, *, number: int, lock: Any) -> Any:
+        numbers.append(number)
+        return side_by_side(commands, number=number, lock=lock)
+
+    def load_note(model: str, *, threads: int | None) -> Any:
+        numbers.append(threads or 0)
+        return build(model, threads=threads)
+
+    monkeypatch.setattr(variants, "run_side_by_side", note)
+    monkeypatch.setattr(variants.Embedder, "from_pretrained", load_note)
+    words = ["task", "compare", "ner", *(word for word in DATA if word not in ("--processes", "1")), "--seeds", "3"]
+    assert run(*words, "--threads", "1").returncode == 0
+    assert numbers == [1, 1]
+
+
+def test_how_far_a_run_has_come(tmp_path: Path) -> None:
+    assert describe_run(tmp_path / "none", "f1") is None
+    log = tmp_path / "log.jsonl"
+    log.write_text("")
+    assert describe_run(tmp_path, "f1") is None
+    log.write_text('{"step": 5, "loss": 1.5}\n{"step": 6, "lo')
+    assert describe_run(tmp_path, "f1") == "step 5"
+    log.write_text('{"step": 5, "heldout_f1": 61.239}\n{"step": 1006, "loss": 1.4}\n')
+    assert describe_run(tmp_path, "f1") == "step 1,006, dev f1 61.24"
+    log.write_text('{"step": 5, "loss": 1.5}\n' * 5000)
+    assert describe_run(tmp_path, "f1") == "step 5"
+    (tmp_path / "result.json").write_text("{}")
+    assert describe_run(tmp_path, "f1") is None
+
+
+def test_runs_under_way_are_shown(tmp_path: Path, terminal: Terminal) -> None:
+    for name in ("one", "two", "three"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "one/result.json").write_text("{}")
+    (tmp_path / "two/log.jsonl").write_text('{"step": 7, "heldout_f1": 50}\n')
+    shown = terminal()
+    with runs_bar([tmp_path / name for name in ("one", "two", "three")], "f1") as embedding:
+        assert embedding is not None
+        embedding(1, 4)
+    for text in ("1/3", "embedding", "1/4", "two: step 7, dev f1 50.00"):
+        assert text in shown.getvalue()
+    assert "three" not in shown.getvalue()
 
 
 @pytest.mark.parametrize(

@@ -52,6 +52,21 @@ def test_a_run_and_its_repetition(folder: Path, run: Call) -> None:
     assert os.listdir(folder / "out") == ["v.hdf5"]
 
 
+@pytest.mark.parametrize("device", ["abacus", "cuda:99", "meta", "cpu:x", ""])
+def test_a_device_that_is_not_there_is_one_sentence(device: str, folder: Path, run: Call) -> None:
+    done = run("embed", "in.txt", "out/v.npz", "--model", "model", "--device", device)
+    assert_one_line(done, f"device {device!r} cannot be used here", "choose cpu")
+    assert os.listdir(folder / "out") == []
+
+
+def test_the_model_goes_to_the_device(folder: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = []
+    monkeypatch.setattr(BiLM, "to", lambda self, device: moved.append(str(device)) or self)
+    for words in ([], ["--device", "cpu"], ["--device", "cpu:0"]):
+        assert run("embed", "in.txt", "-", "--model", "model", *words).returncode == 0
+    assert moved[-3:] == ["cpu", "cpu", "cpu:0"]
+
+
 @pytest.mark.slow
 def test_pipes(folder: Path) -> None:
     words = ["embed", "-", "-", "--model", "model", "--layers", "1", "--input", "text"]

@@ -1,6 +1,7 @@
 """`elmokit perplexity`, `score` and `substitutes` as a user meets them."""
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,8 +9,11 @@ import pytest
 
 from elmokit.formats import load, save
 from elmokit.model.bilm import BiLM
+from elmokit.model.engines.workers import Workers
+from elmokit.training import scorer
 from elmokit.training.perplexity import measure_perplexity, score_sentences
 from elmokit.training.substitutes import find_substitutes
+from tests.cli.conftest import Terminal
 from tests.running import Call, Done, assert_help_has_examples, assert_one_line
 
 TEXT = "the play was unheard .\n\nnaïve 模型\n"
@@ -77,9 +81,9 @@ def test_bad_input_to_perplexity_is_one_line(folder: Path, run: Call, words: lis
 
 
 def test_scores_for_programs(folder: Path, run: Call) -> None:
-    """A blank line is a sentence without tokens, so that lines keep their numbers."""
+    """A blank line has no score, but the other lines keep their numbers."""
     found = json_lines(run("score", "in.txt", "--model", "model", "--json"))
-    sentences = [line.split() for line in TEXT.splitlines()]
+    sentences = [["the", "play", "was", "unheard", "."], ["naïve", "模型"]]
     assert found == [
         {
             "line": number,
@@ -89,7 +93,7 @@ def test_scores_for_programs(folder: Path, run: Call) -> None:
             "perplexity": score.perplexity,
             "unknown": ["unheard"] if number == 0 else [],
         }
-        for number, score in enumerate(score_sentences(load(folder / "model"), sentences))
+        for number, score in zip((0, 2), score_sentences(load(folder / "model"), sentences), strict=True)
     ]
     assert json_lines(run("score", "-", "--model", "model", "--json", stdin=TEXT)) == found
 
@@ -98,17 +102,16 @@ def test_scores_for_people(folder: Path, run: Call) -> None:
     done = run("score", "in.txt", "--model", "model")
     assert (done.returncode, done.stderr) == (0, "")
     blocks = done.stdout.split("# ")[1:]
-    assert [block.split(":")[0] for block in blocks] == ["0", "1", "2"]
+    assert [block.split(":")[0] for block in blocks] == ["0", "2"]
     (score,) = score_sentences(load(folder / "model"), [["naïve", "模型"]])
     (f1, f2, f3), (b0, b1, b2) = score.forward, score.backward
-    assert blocks[2].splitlines() == [
+    assert blocks[1].splitlines() == [
         f"2: perplexity {score.perplexity:.2f}",
         f"<S>\t\t{b0:.3f}",
         f"naïve\t{f1:.3f}\t{b1:.3f}",
         f"模型\t{f2:.3f}\t{b2:.3f}",
         f"</S>\t{f3:.3f}\t",
     ]
-    assert len(blocks[1].splitlines()) == 3
 
 
 def test_raw_text_may_have_several_sentences_a_line(run: Call) -> None:
@@ -117,9 +120,14 @@ def test_raw_text_may_have_several_sentences_a_line(run: Call) -> None:
     assert [(entry["line"], entry["tokens"]) for entry in found] == [
         (0, ["It", "'s", "late", "."]),
         (0, ["Why", "?"]),
-        (1, []),
         (2, ["the", "play"]),
     ]
+
+
+def test_text_without_a_sentence_has_no_scores(run: Call) -> None:
+    for words in ([], ["--json"], ["--input", "text"]):
+        done = run("score", "-", "--model", "model", *words, stdin="\n  \n\t\n")
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
 def test_bytes_that_are_not_utf8_can_be_replaced(folder: Path, run: Call) -> None:
@@ -132,6 +140,42 @@ def test_bytes_that_are_not_utf8_can_be_replaced(folder: Path, run: Call) -> Non
 def test_bad_input_to_score_is_one_line(run: Call) -> None:
     assert_one_line(run("score", "missing.txt", "--model", "model"), "missing.txt", "No such file")
     assert_one_line(run("score", "in.txt", "--model", "bare"), "no softmax", "elmokit finetune")
+
+
+# --- progress and threads --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "label"), [(["score", "in.txt", "--model"], "scoring"), (["perplexity"], "measuring")]
+)
+def test_a_bar_on_a_terminal_and_nothing_elsewhere(
+    words: list[str], label: str, folder: Path, run: Call, terminal: Terminal
+) -> None:
+    words = [*words, "model"] + ([] if words[0] == "score" else ["in.txt"])
+    assert run(*words).stderr == ""
+    plain = run(*words, "--json").stdout
+    shown = terminal()
+    assert run(*words, "--json").stdout == plain
+    assert label in shown.getvalue() and "100%" in shown.getvalue()
+
+
+def test_no_bar_among_scores_on_the_same_terminal(
+    folder: Path, run: Call, terminal: Terminal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = terminal()
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    assert run("score", "in.txt", "--model", "model").returncode == 0
+    assert shown.getvalue() == ""
+
+
+@pytest.mark.parametrize("words", [["score", "in.txt", "--model", "model"], ["perplexity", "model", "in.txt"]])
+def test_threads_are_kept_to(words: list[str], run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+    monkeypatch.setattr(scorer, "Workers", lambda threads: started.append(threads) or Workers(threads))
+    results = [run(*words, "--json", "--threads", str(threads)).stdout for threads in (1, 3)]
+    assert set(started) == {1, 3} and results[0] == results[1] != ""
+    done = run(*words, "--threads", "0")
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 # --- substitutes -----------------------------------------------------------------------------------------------------

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from elmokit.cli.main import app
+from elmokit.tasks import runner
+from tests.cli.conftest import Terminal
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
 NER = "Ada\tB-PER\nsaw\tO\nParis\tB-LOC\n.\tO\n\nBob\tB-PER\nleft\tO\n.\tO\n"
@@ -96,6 +98,25 @@ def test_evaluate_and_predict(run: Call, name: str) -> None:
     assert predict(run, name, *RAW[name])
     shown = run("task", "predict", name, f"{name}/model", *RAW[name])
     assert shown.returncode == 0 and shown.stdout.strip()
+
+
+def test_evaluation_has_bars_on_a_terminal(run: Call, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[Any] = []
+
+    def evaluate(trained: Any, files: Any, **reports: Any) -> dict[str, float]:
+        given.append(reports)
+        for number, report in enumerate(reports.values(), 1):
+            if report is not None:
+                report(number, 3)
+        return {"f1": 50.0}
+
+    monkeypatch.setattr(runner, "evaluate_task", evaluate)
+    words = ["task", "evaluate", "ner", "ner/model", FILES["ner"][0]]
+    assert (run(*words).stderr, given) == ("", [{"embedding": None, "predicting": None}])
+    shown = terminal()
+    assert run(*words).stdout == "f1 50.00\n"
+    for text in ("embedding", "33%", "predicting", "67%"):
+        assert text in shown.getvalue()
 
 
 @pytest.mark.parametrize("name", ["nli", "qa"])

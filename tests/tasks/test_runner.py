@@ -75,6 +75,20 @@ def test_a_run_learns(elmo: dict[str, Any], places: list[str], data: dict[str, A
     assert figures == result["test"]
 
 
+def test_an_evaluation_tells_how_far_it_is(data: dict[str, Any], tmp_path: Path) -> None:
+    train(data, tmp_path / "run", {"num_epochs": 1})
+    embedded: list[tuple[int, int]] = []
+    predicted: list[tuple[int, int]] = []
+    evaluate_task(
+        load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new"),
+        data["test"],
+        embedding=lambda *pair: embedded.append(pair),
+        predicting=lambda *pair: predicted.append(pair),
+    )
+    assert embedded == [(number, 10) for number in range(1, 11)]
+    assert predicted == [(8, 10), (10, 10)]
+
+
 def test_a_biLM_that_learns_along_changes_and_a_frozen_one_does_not(data: dict[str, Any], tmp_path: Path) -> None:
     before = load(data["bilm"])
     result = train(data, tmp_path / "tuned", {"num_epochs": 1, "elmo": {"tuned": True}})

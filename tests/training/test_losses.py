@@ -103,6 +103,8 @@ class LargestTensor(TorchDispatchMode):
 def test_scores_of_all_predictions_are_never_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(losses, "_CHUNK_SCORES", 1000)
     monkeypatch.setattr(losses, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(losses, "_SCORE_ROWS", 20)
+    monkeypatch.setattr(losses, "_SCORE_WORDS", 50)
     h, weight, bias, targets = normal(50, 2), normal(200, 2), normal(200), torch.zeros(50, dtype=torch.int64)
     softmax = Softmax(vocab_size=200, dim=2, cutoffs=(20, 80)).double()
     softmax.initialize(torch.Generator())
@@ -329,3 +331,34 @@ def test_biases_alone_can_predict_frequencies(cutoffs: tuple[int, ...]) -> None:
     softmax.expect(counts)
     found = softmax(torch.zeros(1, 3, dtype=torch.float64)).log_softmax(-1).exp()[0]
     torch.testing.assert_close(found, (counts + 1).double() / 186)
+
+
+@pytest.mark.parametrize(("rows", "words"), [(1, 1), (2, 3), (512, 4), (4, 1024)])
+@pytest.mark.parametrize("kind", ["softmax", "untied", "tied", "adaptive"])
+def test_target_log_probs_do_not_depend_on_blocks_or_on_what_is_shared(
+    kind: str, rows: int, words: int, tiny: Callable[[str], BiLM], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bilm = (build_adaptive() if kind == "adaptive" else tiny(kind)).double()
+    assert bilm.softmax is not None
+    h, targets = normal(5, bilm.config.lstm.output_dim).detach(), torch.arange(12) % 10
+    places = torch.tensor([4, 0, 0, 2, 2, 4, 1, 0, 2, 4, 4, 1])  # one output is not used
+    expected = bilm.logits(h).log_softmax(-1)[places, targets]
+    monkeypatch.setattr(losses, "_SCORE_ROWS", rows)
+    monkeypatch.setattr(losses, "_SCORE_WORDS", words)
+    for found in (
+        target_log_probs(h, targets, bilm.softmax, bilm.token_table, places),
+        target_log_probs(h[places], targets, bilm.softmax, bilm.token_table),
+    ):
+        torch.testing.assert_close(found, expected)
+
+
+def test_words_that_cannot_be_have_no_probability(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A block of words that all have the score −∞ does not make the others NaN."""
+    monkeypatch.setattr(losses, "_SCORE_WORDS", 3)
+    softmax = Softmax(vocab_size=7, dim=2).double()
+    softmax.initialize(torch.Generator())
+    softmax.bias.data[:4] = -torch.inf
+    h, targets = normal(7, 2).detach(), torch.arange(7)
+    found = target_log_probs(h, targets, softmax, None)
+    torch.testing.assert_close(found, softmax(h).log_softmax(-1)[targets, targets].detach())
+    assert found[:4].isneginf().all() and found[4:].isfinite().all()

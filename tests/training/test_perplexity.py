@@ -4,20 +4,22 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.formats import load
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import SPECIALS
-from elmokit.training import perplexity
+from elmokit.training import losses, perplexity, scorer
 from elmokit.training.perplexity import measure_perplexity, read_text, score_sentences
 from elmokit.training.substitutes import find_substitutes
+from elmokit.training.windows import Window
 from tests.reference import DIRECTIONS, bilm_log_probabilities, random_bilm, run_bilm, write_bilm
 from tests.training.adaptive import build_adaptive
 
@@ -105,7 +107,7 @@ def test_carrying_is_not_resetting(bilm: BiLM) -> None:
 
 @pytest.mark.parametrize("num_steps", [1, 3, 22, 100])
 def test_where_windows_are_cut_does_not_matter(bilm: BiLM, num_steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perplexity, "_NUM_STEPS", num_steps)
+    monkeypatch.setattr(scorer, "_NUM_STEPS", num_steps)
     assert_figures(bilm, compute(bilm, SENTENCES, carry=True), carry=True)
 
 
@@ -194,7 +196,7 @@ def test_a_model_in_ruins_has_no_perplexity(bilm: BiLM) -> None:
 @pytest.mark.parametrize("block", [2, 1000])
 def test_scores_are_in_input_order(model: BiLM, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(perplexity, "_BLOCK_SENTENCES", block)
-    monkeypatch.setattr(perplexity, "_BATCH_PREDICTIONS", 10)
+    monkeypatch.setattr(scorer, "_BATCH_PREDICTIONS", 10)
     sentences = [*SENTENCES, [], ["the"] * 12]
     found = list(score_sentences(model, iter(sentences)))
     assert [score.tokens for score in found] == sentences
@@ -223,6 +225,81 @@ def test_scores_come_while_sentences_still_do(bilm: BiLM, monkeypatch: pytest.Mo
     scores = score_sentences(bilm, endless())
     next(scores)
     assert len(taken) == 3
+
+
+def test_no_more_is_read_ahead_than_a_block(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks grow from a few sentences, and end early where sentences are long."""
+    monkeypatch.setattr(perplexity, "_FIRST_SENTENCES", 2)
+    monkeypatch.setattr(perplexity, "_BLOCK_SENTENCES", 6)
+    monkeypatch.setattr(perplexity, "_BLOCK_PREDICTIONS", 9)
+    taken = []
+
+    def endless() -> Iterator[list[str]]:
+        while True:
+            taken.append(1)
+            yield ["the"] * (1 if len(taken) < 13 else 8)
+
+    scores = score_sentences(bilm, endless())
+    ahead = []
+    for number in range(15):
+        next(scores)
+        ahead.append(len(taken) - number)
+    assert ahead == [2, 1, 4, 3, 2, 1, 5, 4, 3, 2, 1, 2, 1, 1, 1]  # 2, 4, 5 of 2 predictions (not 6), 2 …, 1 of 9
+
+
+def test_a_long_sentence_runs_in_windows(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scorer, "_BATCH_PREDICTIONS", 4)
+    monkeypatch.setattr(scorer, "_PIECE_PREDICTIONS", 3)
+    sizes: list[int] = []
+    run = scorer.Scorer._run
+
+    def note(self: scorer.Scorer, window: Window, *rest: Any) -> Any:
+        sizes.append(window.inputs[0].size)
+        return run(self, window, *rest)
+
+    monkeypatch.setattr(scorer.Scorer, "_run", note)
+    sentence = [*SENTENCES[0], *SENTENCES[2]] * 2
+    (found,) = score_sentences(bilm, [sentence])
+    forward, backward = compute(bilm, [sentence], carry=False).log_probs
+    np.testing.assert_allclose(found.forward, forward, rtol=1e-5)
+    np.testing.assert_allclose(found.backward, backward[::-1], rtol=1e-5)
+    assert max(sizes) == 4 and len(sizes) == 2 * 6
+
+
+def test_what_sentences_share_is_computed_once(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows: list[int] = []
+    log_probs = losses._log_probs
+
+    def note(h: Tensor, *rest: Any) -> Tensor:
+        rows.append(len(h))
+        return log_probs(h, *rest)
+
+    monkeypatch.setattr(losses, "_log_probs", note)
+    sentences = [["the", "play", "."], ["the", "play", "was"], ["."], ["the", "play", "."]]
+    found = list(score_sentences(bilm, sentences))
+    assert sorted(rows) == [6, 7]  # "", the, the play, the play ., the play was, .;  "", ., . play, . play the, was …
+    for sentence, score in zip(sentences, found, strict=True):
+        forward, backward = compute(bilm, [sentence], carry=False).log_probs
+        np.testing.assert_allclose(score.forward, forward, rtol=1e-5)
+        np.testing.assert_allclose(score.backward, backward[::-1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 5])
+def test_the_number_of_threads_changes_no_bit(bilm: BiLM, threads: int) -> None:
+    for carry in (True, False):
+        expected = measure_perplexity(bilm, TEXT, carry=carry)
+        assert measure_perplexity(bilm, TEXT, carry=carry, threads=threads) == expected
+    for found, other in zip(
+        score_sentences(bilm, SENTENCES, threads=threads), score_sentences(bilm, SENTENCES), strict=True
+    ):
+        assert np.array_equal(found.forward, other.forward) and np.array_equal(found.backward, other.backward)
+
+
+@pytest.mark.parametrize("carry", [True, False], ids=["carry", "reset"])
+def test_progress_ends_at_all_predictions(bilm: BiLM, carry: bool) -> None:
+    told: list[tuple[int, int]] = []
+    measure_perplexity(bilm, TEXT, carry=carry, report=lambda *pair: told.append(pair))
+    assert told[-1] == (22, 22) and told == sorted(told)
 
 
 # --- Substitutes -----------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import typer
 
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.paths import check_model
 from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def embed(
     ] = "strict",
     resume: Annotated[bool, typer.Option(help="Go on with an unfinished run, or start over.")] = True,
     threads: Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")] = None,
+    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")] = "cpu",
     int8: Annotated[bool, typer.Option("--int8", help="8-bit LSTM weights: faster, slightly other vectors.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished OUTPUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON on stdout.")] = False,
@@ -62,14 +64,18 @@ def embed(
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
     parsed = parse_layers(layers)
-    from elmokit.embedding.bulk import EmbedOptions, embed_file
     from elmokit.embedding.dumps import check_output
-    from elmokit.embedding.embedder import Embedder
     from elmokit.embedding.lines import check_readable
 
     if output != "-":
         check_output(output)
     check_readable(source)
+    check_model(model)
+    from elmokit.embedding.bulk import EmbedOptions, embed_file
+    from elmokit.embedding.embedder import Embedder
+    from elmokit.model.devices import check_device
+
+    check_device(device)
     options = EmbedOptions(
         layers=parsed,
         pooling=pooling,
@@ -81,7 +87,9 @@ def embed(
         overwrite=overwrite,
     )
     _return_freed_memory()
-    embedder = Embedder.from_pretrained(model, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens)
+    embedder = Embedder.from_pretrained(
+        model, device=device, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens
+    )
     keeps_work = output != "-"
     with telling_how_to_go_on() if keeps_work else nullcontext(), _progress() as report:
         done = embed_file(source, output, embedder, options, report=report)

@@ -3,11 +3,18 @@
 import json
 from collections import deque
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from elmokit.cli.model_option import DEFAULT_MODEL
+from elmokit.cli.paths import check_model
+from elmokit.cli.progress import progress_bar
+from elmokit.cli.threads import ThreadsOption, use_threads
+
+if TYPE_CHECKING:
+    from elmokit.text.vocabulary import Vocabulary
+    from elmokit.training.perplexity import SentenceScore
 
 InputOption = Annotated[
     Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
@@ -20,6 +27,7 @@ def perplexity(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model with a softmax.")],
     files: Annotated[list[str], typer.Argument(metavar="FILES…", help="Text files or globs; .gz .xz .bz2 work.")],
     input_: InputOption = "tokens",
+    threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Full-softmax perplexity of a text, forward, backward and average, with the state carried and reset.
@@ -29,13 +37,19 @@ def perplexity(
       elmokit perplexity my-model sentences.txt
       elmokit perplexity run/model 'heldout/*.txt.xz' --input text --json
     """  # noqa: D301
-    from elmokit.formats import load
     from elmokit.training.corpus import find_files
+
+    paths = find_files(files)
+    check_model(model)
+    from elmokit.formats import load
     from elmokit.training.perplexity import read_text
     from elmokit.training.pretrain import evaluate_both
 
-    sentences = read_text(find_files(files), input=input_)
-    found = evaluate_both(load(model), sentences)
+    use_threads(threads)
+    sentences = read_text(paths, input=input_)
+    bilm = load(model)
+    with progress_bar("measuring") as report:
+        found = evaluate_both(bilm, sentences, threads=threads, report=report)
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -66,9 +80,13 @@ def score(
     errors: Annotated[
         Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")
     ] = "strict",
+    threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Log-probability of every token by each direction, a sentence at a time from the zero state.
+    """Log-probability of every token by each direction; every sentence starts from the zero state.
+
+    Results come in the order of the lines, while input is still being read. Blank lines are skipped, but counted: the
+    number of a result is that of its line, from 0.
 
     \b
     Examples:
@@ -76,33 +94,51 @@ def score(
       cat sentences.txt | elmokit score - --model my-model --json | head -n 1
     """  # noqa: D301
     from elmokit.embedding.lines import LineReader, check_readable
+
+    check_readable(source)
+    check_model(model)
     from elmokit.formats import load
-    from elmokit.text.vocabulary import BEGIN, END
     from elmokit.training.corpus import split_line
     from elmokit.training.perplexity import score_sentences
 
-    check_readable(source)
+    use_threads(threads)
     bilm = load(model)
-    known = bilm.vocabulary or ()
+    reader = LineReader(source, errors=errors)
     numbers: deque[int] = deque()
 
     def sentences() -> Iterator[list[str]]:
-        for line_number, line in enumerate(LineReader(source, errors=errors)):
-            for tokens in split_line(line, input_) or [[]]:
+        for line_number, line in enumerate(reader):
+            for tokens in split_line(line, input_):
                 numbers.append(line_number)
                 yield tokens
 
-    for found in score_sentences(bilm, sentences()):
-        number, ahead, back = numbers.popleft(), found.forward.tolist(), found.backward.tolist()
-        if as_json:
-            unknown = [token for token in found.tokens if token not in known]
-            entry = {"line": number, "tokens": found.tokens, "forward": ahead, "backward": back}
-            typer.echo(json.dumps({**entry, "perplexity": found.perplexity, "unknown": unknown}, ensure_ascii=False))
-            continue
-        typer.echo(f"# {number}: perplexity {found.perplexity:.2f}")
-        columns = ([BEGIN, *found.tokens, END], ["", *map("{:.3f}".format, ahead)], [*map("{:.3f}".format, back), ""])
-        for row in zip(*columns, strict=True):
-            typer.echo("\t".join(row))
+    with progress_bar("scoring", beside_output=True) as report:
+        for found in score_sentences(bilm, sentences(), threads=threads):
+            number = numbers.popleft()
+            typer.echo(_as_json(number, found, bilm.vocabulary) if as_json else _as_table(number, found))
+            if report is not None and (share := reader.share) is not None:
+                report(round(1000 * share), 1000)
+
+
+def _as_json(number: int, found: "SentenceScore", vocabulary: "Vocabulary | None") -> str:
+    entry = {
+        "line": number,
+        "tokens": found.tokens,
+        "forward": found.forward.tolist(),
+        "backward": found.backward.tolist(),
+        "perplexity": found.perplexity,
+        "unknown": [token for token in found.tokens if vocabulary is None or token not in vocabulary],
+    }
+    return json.dumps(entry, ensure_ascii=False)
+
+
+def _as_table(number: int, found: "SentenceScore") -> str:
+    from elmokit.text.vocabulary import BEGIN, END
+
+    forward, backward = ([f"{value:.3f}" for value in own.tolist()] for own in (found.forward, found.backward))
+    columns = ([BEGIN, *found.tokens, END], ["", *forward], [*backward, ""])
+    rows = ("\t".join(row) for row in zip(*columns, strict=True))
+    return "\n".join([f"# {number}: perplexity {found.perplexity:.2f}", *rows])
 
 
 def substitutes(
@@ -123,13 +159,15 @@ def substitutes(
       elmokit substitutes "The play was naïve." --position 3 --input text --model my-model
     """  # noqa: D301
     from elmokit.errors import InputError
-    from elmokit.formats import load
     from elmokit.training.corpus import split_line
-    from elmokit.training.substitutes import find_substitutes
 
     sentences = split_line(sentence, input_)
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
+    check_model(model)
+    from elmokit.formats import load
+    from elmokit.training.substitutes import find_substitutes
+
     found = find_substitutes(load(model), sentences[0], position, number=number)
     if as_json:
         typer.echo(json.dumps([one._asdict() for one in found], ensure_ascii=False))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.threads import use_threads
 from elmokit.cli.training_bar import is_first_process, training_bar
 
@@ -53,10 +54,13 @@ def pretrain(
     """  # noqa: D301
     changed = parse_changes(changes)
     from elmokit.training.config import PretrainConfig, read_run
+
+    settings = read_run(PretrainConfig, config, changed)
+    check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
+    check_model(init)
     from elmokit.training.pretrain import RunFiles
     from elmokit.training.pretrain import pretrain as run
 
-    settings = read_run(PretrainConfig, config, changed)
     files = RunFiles(
         train,
         heldout or [],
@@ -108,10 +112,13 @@ def finetune(
     if freeze:
         changed["freeze"] = json.dumps(freeze)
     from elmokit.training.config import FinetuneConfig, read_run
+
+    settings = read_run(FinetuneConfig, config, changed)
+    check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
+    check_model(model)
     from elmokit.training.finetune import finetune as run
     from elmokit.training.pretrain import RunFiles
 
-    settings = read_run(FinetuneConfig, config, changed)
     files = RunFiles(
         train,
         heldout or [],

@@ -1,31 +1,55 @@
-"""A plain bar for work that is counted in pieces."""
+"""Plain bars for work that is counted in pieces."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as Display
 
 Progress = Callable[[int, int], None]
-"""Is told how much of how much is done."""
+"""Receives how much of how much is done."""
 
 
 @contextmanager
-def progress_bar(what: str, *, only_under_way: bool = False) -> Iterator[Progress | None]:
-    """A bar on a terminal, None elsewhere.
+def progress_bar(what: str, *, only_under_way: bool = False, beside_output: bool = False) -> Iterator[Progress | None]:
+    """A bar on stderr if that is a terminal, None elsewhere.
 
     Args:
         what: is being done.
         only_under_way: leave the bar out before the first piece and after the last, beside another bar.
+        beside_output: results are printed meanwhile, so there is no bar if these go to a terminal too.
     """
-    if not sys.stderr.isatty():
+    if not sys.stderr.isatty() or (beside_output and sys.stdout.isatty()):
         yield None
         return
+    with _display() as display:
+        yield add_bar(display, what, only_under_way=only_under_way)
+
+
+@contextmanager
+def progress_bars(*steps: str) -> Iterator[tuple[Progress | None, ...]]:
+    """A bar for each of several steps, there while the step is under way; None for each where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield (None,) * len(steps)
+        return
+    with _display() as display:
+        yield tuple(add_bar(display, step, only_under_way=True) for step in steps)
+
+
+def add_bar(display: "Display", what: str, *, only_under_way: bool = False) -> Progress:
+    """One more bar of a display."""
+    number = display.add_task(what, total=None, visible=not only_under_way)
+
+    def report(done: int, total: int) -> None:
+        display.update(number, completed=done, total=total, visible=done < total or not only_under_way)
+
+    return report
+
+
+def _display() -> "Display":
     from rich.console import Console
     from rich.progress import Progress as Display
 
-    with Display(console=Console(stderr=True), transient=True) as display:
-        number = display.add_task(what, total=None, visible=not only_under_way)
-
-        def report(done: int, total: int) -> None:
-            display.update(number, completed=done, total=total, visible=done < total or not only_under_way)
-
-        yield report
+    return Display(console=Console(stderr=True), transient=True)

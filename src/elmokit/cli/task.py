@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.paths import check_exists, check_files, check_model
 from elmokit.cli.pretrain import parse_changes
-from elmokit.cli.progress import progress_bar
+from elmokit.cli.progress import progress_bar, progress_bars
 from elmokit.cli.task_inputs import read_rows
 from elmokit.cli.task_options import (
     DevOption,
@@ -41,6 +42,7 @@ task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_arg
 OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[str | None, typer.Option(help="Of nli (premise, hypothesis) or qa (context, question).")]
+_TRAINED_REMEDY = "give what `elmokit task train` wrote as model/"
 TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="The folder model/ of a run.")]
 
 
@@ -66,6 +68,8 @@ def train(
       elmokit task train ner --train eng.train --dev eng.testa --test eng.testb --output run
       elmokit task train ner --train eng.train --dev eng.testa --set elmo.place=none --output baseline
     """  # noqa: D301
+    check_files(train, dev, test, vectors)
+    check_model(model)
     from elmokit.tasks.config import read_task_config
     from elmokit.tasks.registry import TASKS
     from elmokit.tasks.runner import TaskFiles, train_task
@@ -105,10 +109,15 @@ def evaluate(
       elmokit task evaluate ner run/model eng.testb
       elmokit task evaluate ner run/model eng.testb --json
     """  # noqa: D301
+    check_exists(trained, _TRAINED_REMEDY)
+    check_files(files)
+    check_model(model)
     from elmokit.tasks.runner import evaluate_task
 
     use_threads(threads)
-    figures = evaluate_task(_load(name, trained, model, threads), files)
+    loaded = _load(name, trained, model, threads)
+    with progress_bars("embedding", "predicting") as (embedding, predicting):
+        figures = evaluate_task(loaded, files, embedding=embedding, predicting=predicting)
     typer.echo(json.dumps(figures) if as_json else figures_line(figures))
 
 
@@ -144,6 +153,9 @@ def predict(
       elmokit task predict qa run/model --context "Ada was born in London." --question "Where was Ada born?"
       elmokit task predict coref run/model --input-file story.txt
     """  # noqa: D301
+    check_exists(trained, _TRAINED_REMEDY)
+    check_files([file for file in input_file or [] if file != "-"])
+    check_model(model)
     own = _find(name)
     named = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
     rows = read_rows(own, texts, named, input_file)
@@ -179,6 +191,9 @@ def compare(
     preset: PresetOption = "small",
     changes: SetOption = None,
     processes: ProcessesOption = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Cores to use in all; by default all. A run uses one.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Train with and without ELMo over seeds and print a row of the paper's Table 1; repeat it to go on.
@@ -191,7 +206,12 @@ def compare(
     """  # noqa: D301
     more = _parse_also(also or [])
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
-    experiment = read_experiment(name, files, output, seeds=seeds, preset=preset, changes=changes, processes=processes)
+    check_model(model)
+    experiment = read_experiment(
+        name, files, output, seeds=seeds, preset=preset, changes=changes, processes=processes, threads=threads
+    )
+    if threads:
+        use_threads(threads)
     from elmokit.filesystem import write_text_atomic
     from elmokit.tasks.compare import P_TEXT, PAPER, setting_text
     from elmokit.tasks.compare import compare as put_side_by_side

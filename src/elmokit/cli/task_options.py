@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.paths import check_files
 from elmokit.cli.pretrain import parse_changes
-from elmokit.cli.progress import progress_bar
+from elmokit.cli.runs_bar import runs_bar
 from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ def read_experiment(
     preset: str,
     changes: list[str] | None,
     processes: int | None,
+    threads: int | None = None,
     varied: Sequence[str] = (),
 ) -> "Experiment":
     """What the variants of a command have in common.
@@ -53,6 +55,7 @@ def read_experiment(
         preset: of the settings.
         changes: of settings, as the user gave them.
         processes: runs side by side.
+        threads: cores to use in all.
         varied: settings that the command itself varies, which the user cannot.
     """
     changed = parse_changes(changes)
@@ -60,21 +63,32 @@ def read_experiment(
         if setting in changed:
             raise typer.BadParameter(f"{setting} is what this command varies: leave it out.", param_hint="--set")
     numbers = parse_seeds(seeds)
+    check_files(*files.values())
     from elmokit.tasks.registry import find_task
     from elmokit.tasks.variants import Experiment
 
     paths = {split: list(own or []) for split, own in files.items()}
     task = find_task(name)
-    return Experiment(task, **paths, output=output, seeds=numbers, preset=preset, changes=changed, processes=processes)
+    return Experiment(
+        task,
+        **paths,
+        output=output,
+        seeds=numbers,
+        preset=preset,
+        changes=changed,
+        processes=processes,
+        threads=threads,
+    )
 
 
 def run_experiment(experiment: "Experiment", variants: "Sequence[Variant]") -> "Runs":
     """Run all variants, telling of each run on stderr."""
     from elmokit.tasks.variants import run_all
 
+    folders = [experiment.folder(variant, seed) for seed in experiment.seeds for variant in variants]
     with (
         telling_how_to_go_on(f"repeat the command to go on with {experiment.output}"),
-        progress_bar("embedding", only_under_way=True) as embedding,
+        runs_bar(folders, experiment.task.metric) as embedding,
     ):
         return run_all(experiment, variants, embedding=embedding, done=_tell_run)
 

@@ -1,5 +1,11 @@
 """`--threads`: how many cores torch may use in a command."""
 
+from typing import Annotated
+
+import typer
+
+ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Cores to use; by default all.")]
+
 
 def use_threads(threads: int | None) -> None:
     """Keep torch to so many cores; all that there are if not said."""

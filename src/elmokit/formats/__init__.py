@@ -1,7 +1,7 @@
 """Every file format of a biLM: `load` reads any of them, `save` writes three.
 
 A name is looked up in this order: a path that exists, a model inside the package (`mini`), a published model
-(`original`, `many-langs/de` …), a Hub id.
+(`original`, `many-langs/de` …), a Hub id. Importing this loads no torch, nor does a name that is nothing.
 """
 
 import os.path
@@ -10,24 +10,37 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, ElmokitError, FormatError
 from elmokit.filesystem import atomic_directory, guard_output
-from elmokit.formats import bilm_hdf5, many_langs, native, nlpl, packaged, published, remote
+from elmokit.formats import packaged, published, remote
 from elmokit.formats.archive import unpacked
-from elmokit.formats.locate import Format, Location, locate
-from elmokit.formats.parts import ModelParts, assemble, fingerprint
-from elmokit.model.bilm import BiLM
 from elmokit.text.files import file_sha256
+
+if TYPE_CHECKING:
+    from elmokit.formats.locate import Format, Location
+    from elmokit.formats.parts import ModelParts, fingerprint
+    from elmokit.model.bilm import BiLM
+
+__all__ = [
+    "SAVE_FORMATS",
+    "ModelInfo",
+    "SaveFormat",
+    "check_source",
+    "describe",
+    "detect_format",
+    "fingerprint",
+    "load",
+    "save",
+]
 
 SaveFormat = Literal["native", "bilm", "nlpl"]
 SAVE_FORMATS: tuple[SaveFormat, ...] = ("native", "bilm", "nlpl")
-_RECOGNIZE = {"native": native, "bilm": bilm_hdf5, "nlpl": nlpl}
 
 
-def load(source: str | Path, *, weights: str | Path | None = None) -> BiLM:
+def load(source: str | Path, *, weights: str | Path | None = None) -> "BiLM":
     """Load a biLM of any known format, in eval mode, float32, on the CPU.
 
     Args:
@@ -42,13 +55,15 @@ def load(source: str | Path, *, weights: str | Path | None = None) -> BiLM:
     return _load(source, weights)[0]
 
 
-def detect_format(path: str | Path) -> Format:
+def detect_format(path: str | Path) -> "Format":
     """Say which format a path is in, without reading any weights."""
+    from elmokit.formats.locate import locate
+
     return locate(Path(path)).format
 
 
 def save(
-    bilm: BiLM,
+    bilm: "BiLM",
     path: str | Path,
     *,
     format: SaveFormat = "native",
@@ -76,7 +91,10 @@ def save(
         raise ConfigError(f"float16 weights cannot be written as {format}: choose native, or leave float16 out.")
     if format == "nlpl" and path.suffix != ".zip":
         raise FormatError(f"{path} does not end in .zip, but the nlpl format is a zip: name it so.")
-    guard_output(path, kind=f"a {format} model", is_ours=_RECOGNIZE[format].is_own, inputs=inputs, overwrite=overwrite)
+    from elmokit.formats import bilm_hdf5, native, nlpl
+
+    is_own = {"native": native.is_own, "bilm": bilm_hdf5.is_own, "nlpl": nlpl.is_own}[format]
+    guard_output(path, kind=f"a {format} model", is_ours=is_own, inputs=inputs, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     if format == "nlpl":
         with tempfile.TemporaryDirectory(prefix="elmokit-") as scratch:
@@ -94,7 +112,7 @@ class ModelInfo:
     """What `elmokit info` tells of a model."""
 
     source: str
-    format: Format
+    format: "Format"
     path: str
     languages: tuple[str, ...]
     num_parameters: int
@@ -120,6 +138,8 @@ class ModelInfo:
 def describe(source: str | Path) -> ModelInfo:
     """Load a model and tell what it is."""
     bilm, location, package = _load(source, None)
+    from elmokit.formats.parts import fingerprint
+
     config = bilm.config
     return ModelInfo(
         source=str(source),
@@ -148,8 +168,11 @@ class _Source(NamedTuple):
     package: packaged.PackagedModel | None = None
 
 
-def _load(source: str | Path, weights: str | Path | None) -> tuple[BiLM, Location, packaged.PackagedModel | None]:
+def _load(source: str | Path, weights: str | Path | None) -> tuple["BiLM", "Location", packaged.PackagedModel | None]:
     path, languages, package = _resolve(source)
+    from elmokit.formats.locate import locate
+    from elmokit.formats.parts import assemble
+
     location = locate(path, Path(weights) if weights is not None else None)
     origin = str(location.archive or location.weights or location.directory)
     try:
@@ -181,7 +204,9 @@ def _resolve(source: str | Path) -> _Source:
     return _Source(remote.fetch_hub(repo_id, revision=revision))
 
 
-def _read(location: Location) -> ModelParts:
+def _read(location: "Location") -> "ModelParts":
+    from elmokit.formats import bilm_hdf5, many_langs, native, nlpl
+
     with _opened(location) as directory:
         if location.format == "bilm":
             assert location.options is not None and location.weights is not None
@@ -190,7 +215,7 @@ def _read(location: Location) -> ModelParts:
 
 
 @contextmanager
-def _opened(location: Location) -> Iterator[Path]:
+def _opened(location: "Location") -> Iterator[Path]:
     if location.archive is None:
         yield location.directory
     else:
@@ -201,9 +226,30 @@ def _opened(location: Location) -> Iterator[Path]:
                 raise type(error)(str(error).replace(str(folder), str(location.archive))) from None
 
 
-def _files(location: Location) -> list[Path]:
+def _files(location: "Location") -> list[Path]:
     if location.archive is not None:
         return [location.archive]
     if location.format == "bilm":
         return [path for path in (location.options, location.weights, location.vocabulary) if path is not None]
     return sorted(path for path in location.directory.iterdir() if path.is_file())
+
+
+def check_source(source: str | Path) -> None:
+    """Refuse a name that no model has, without loading torch or fetching anything; what the Hub has is left to `load`.
+
+    Raises:
+        ElmokitError: as `load` does.
+    """
+    if isinstance(source, Path) or os.path.exists(source) or source.strip().lower() in packaged.NAMES:
+        return
+    is_published = published.find_published(source) is not None
+    if not is_published and (published.is_published_form(source) or not remote.looks_like_hub_id(source)):
+        _resolve(source)
+
+
+def __getattr__(name: str) -> Any:
+    if name != "fingerprint":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from elmokit.formats.parts import fingerprint
+
+    return fingerprint

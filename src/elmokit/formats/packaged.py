@@ -10,14 +10,14 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from elmokit.errors import ConfigError, FormatError
 from elmokit.filesystem import atomic_directory
-from elmokit.formats import native
-from elmokit.formats.parts import assemble, fingerprint
-from elmokit.model.bilm import BiLM
 from elmokit.text.files import file_sha256
+
+if TYPE_CHECKING:
+    from elmokit.model.bilm import BiLM
 
 FOLDER = Path(__file__).parents[1] / "models"
 NAMES = ("mini",)
@@ -89,7 +89,7 @@ def suggest(name: str) -> list[str]:
     return difflib.get_close_matches(name.strip().lower(), NAMES, cutoff=0.7)
 
 
-def write_packaged(bilm: BiLM, *, name: str, version: str, card: str, overwrite: bool = False) -> PackagedModel:
+def write_packaged(bilm: "BiLM", *, name: str, version: str, card: str, overwrite: bool = False) -> PackagedModel:
     """Put a model into the package, rounded to float16, with its card and sums: all of it or nothing.
 
     Args:
@@ -105,6 +105,9 @@ def write_packaged(bilm: BiLM, *, name: str, version: str, card: str, overwrite:
         raise ConfigError(f"version {version!r} is no version of a model: give a number such as 1 or 1.2.")
     if not bilm.config.softmax:
         raise ConfigError("the model has no softmax, so score and finetune would not work: give one that kept it.")
+    from elmokit.formats import native
+    from elmokit.formats.parts import assemble, fingerprint
+
     FOLDER.mkdir(exist_ok=True)
     with atomic_directory(FOLDER / name, overwrite=overwrite) as directory:
         native.write(bilm, directory, float16=True)
@@ -128,6 +131,8 @@ def write_packaged(bilm: BiLM, *, name: str, version: str, card: str, overwrite:
 
 
 def _read_sums(name: str) -> PackagedModel:
+    from elmokit.formats import native  # loads torch, which names that are not packaged do not need
+
     path = FOLDER / name
     if not path.is_dir():
         raise FormatError(

@@ -200,12 +200,25 @@ def _score(best: TrainedTask, sets: Mapping[str, Sequence[Any]], output: Path) -
     return found
 
 
-def evaluate_task(trained: TrainedTask, patterns: Sequence[str]) -> dict[str, float]:
-    """Figures of a trained model on files."""
+def evaluate_task(
+    trained: TrainedTask,
+    patterns: Sequence[str],
+    *,
+    embedding: Embedding | None = None,
+    predicting: Embedding | None = None,
+) -> dict[str, float]:
+    """Figures of a trained model on files.
+
+    Args:
+        trained: the model.
+        patterns: paths or globs.
+        embedding: receives how many of how many sentences the biLM has embedded.
+        predicting: receives how many of how many examples have been predicted.
+    """
     examples = read_examples(trained.task, trained.config, patterns, training=False)
     warn_of_unseen(trained.task, trained.labels, examples, patterns)
-    trained.prepare(examples)
-    return dict(trained.task.score(examples, trained.predict(examples)))
+    trained.prepare(examples, embedding)
+    return dict(trained.task.score(examples, trained.predict(examples, report=predicting)))
 
 
 def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequence[Any]) -> TrainedTask:

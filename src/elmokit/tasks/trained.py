@@ -101,8 +101,10 @@ class TrainedTask:
         texts = [self.lookup.batch(each) for each in zip(*map(self.task.texts, examples), strict=True)]
         return texts, self.task.collate(examples, self.labels, texts)
 
-    def predict(self, examples: Sequence[Any], *, batch_size: int | None = None) -> list[Any]:
-        """A prediction for each example, in their order."""
+    def predict(
+        self, examples: Sequence[Any], *, batch_size: int | None = None, report: Report | None = None
+    ) -> list[Any]:
+        """A prediction for each example, in their order; `report` receives how many of how many are done."""
         found: dict[int, Any] = {}
         was_training = self.model.training
         self.model.eval()
@@ -110,6 +112,8 @@ class TrainedTask:
             for numbers in in_order(examples, self.task.size, batch_size or self.config.batch_size):
                 predictions = self.model.predict(*self.collate([examples[number] for number in numbers]))
                 found.update(zip(numbers, predictions, strict=True))
+                if report is not None:
+                    report(len(found), len(examples))
         self.model.train(was_training)
         return [found[number] for number in range(len(examples))]
 

@@ -85,7 +85,9 @@ class Experiment:
     changes: Mapping[str, str] = field(default_factory=dict)
     """Settings by dotted name, written as in TOML."""
     processes: int | None = None
-    """Runs side by side; None is one a core."""
+    """Runs side by side; None is one per core."""
+    threads: int | None = None
+    """Cores to use in all; None is every core."""
 
     def config(self, variant: Variant | None = None, seed: int = 0) -> TaskConfig:
         """The settings of a run; without a variant, what all of them begin with."""
@@ -199,7 +201,8 @@ def run_all(
         for model in dict.fromkeys(name for name in frozen if name):
             _prepare_layers(experiment, model, embedding)
         commands = {folder: experiment.command(*job) for folder, job in missing.items()}
-        for folder in run_side_by_side(commands, number=experiment.processes or usable_cores(), lock=lock.descriptor):
+        number = experiment.processes or experiment.threads or usable_cores()
+        for folder in run_side_by_side(commands, number=number, lock=lock.descriptor):
             keep(missing[folder], json.loads((folder / "result.json").read_text(encoding="utf-8")), False)
     by_name = {variant.name: [results[variant, seed] for seed in experiment.seeds] for variant in variants}
     return Runs(experiment, by_name)
@@ -247,4 +250,5 @@ def _find_done(experiment: Experiment, configs: Mapping[_Job, TaskConfig]) -> di
 def _prepare_layers(experiment: Experiment, model: str, report: Embedding | None) -> None:
     """Embed all data once, before several runs want to."""
     examples = (example for examples in experiment.read_sets().values() for example in examples)
-    LayerStore(Embedder.from_pretrained(model)).prepare(experiment.task.sentences(examples), report)
+    embedder = Embedder.from_pretrained(model, threads=experiment.threads)
+    LayerStore(embedder).prepare(experiment.task.sentences(examples), report)

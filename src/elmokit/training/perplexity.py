@@ -1,42 +1,34 @@
 """How well a biLM predicts text: exact log-probabilities of every word in both directions.
 
 Perplexity is exp of the mean of −log p over all N + 1 predictions of every sentence, `<UNK>` counted as a word, by the
-model's whole softmax. The text is read in order by a few rows, each its own stretch, and the state is carried along a
-row; or every sentence starts from zero.
+model's whole softmax. Either a few rows read the text in order, each its own stretch, and carry their state along; or
+every sentence starts from zero.
 
-Notation: R rows, T steps, N = R·T places step by step, K distinct tokens, P width of a direction.
+Notation: R rows, T steps, N tokens of a sentence.
 """
 
-import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from elmokit.cores import usable_cores
-from elmokit.errors import ConfigError, InputError
-from elmokit.model.bilm import BiLM, BiLMState
-from elmokit.model.engines import Engine
-from elmokit.model.engines.infer import InferEngine
-from elmokit.model.engines.native import find_native_cell
-from elmokit.model.engines.plain import PlainEngine
-from elmokit.model.engines.workers import compute_on_one_core
-from elmokit.model.lstm import LstmState
+from elmokit.errors import InputError
+from elmokit.model.bilm import BiLM
 from elmokit.training.corpus import Input, read_sentences
-from elmokit.training.losses import target_log_probs
-from elmokit.training.windows import NOTHING, Window, read_in_order, sentences_as_rows
+from elmokit.training.scorer import Scorer
+from elmokit.training.windows import NOTHING
 
-_NUM_ROWS, _NUM_STEPS = 64, 32
-_BLOCK_SENTENCES, _BATCH_PREDICTIONS = 2048, 4096
+_NUM_ROWS = 64
+_FIRST_SENTENCES, _BLOCK_SENTENCES, _BLOCK_PREDICTIONS = 64, 4096, 65_536
+"""What is read before scores are given: little at first, then twice as much each time, up to these bounds."""
 
-Scored = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Targets and their log-probabilities, (2, R, T) each."""
+Report = Callable[[int, int], None]
+"""Receives how many of how many predictions of a direction have been made."""
 
 
 @dataclass(frozen=True)
@@ -85,33 +77,46 @@ def read_text(paths: Iterable[Path], *, input: Input, max_predictions: int | Non
 
 
 def measure_perplexity(
-    bilm: BiLM, sentences: Sequence[str], *, carry: bool = True, num_rows: int = _NUM_ROWS
+    bilm: BiLM,
+    sentences: Sequence[str],
+    *,
+    carry: bool = True,
+    num_rows: int = _NUM_ROWS,
+    threads: int | None = None,
+    report: Report | None = None,
 ) -> Perplexity:
     """Run a model over a text, given as `read_text` gives it.
 
     Args:
         bilm: a model with a softmax.
         sentences: the text.
-        carry: whether a row goes on from the state of its last sentence; otherwise every sentence starts from zero.
+        carry: whether a row continues from the state of its last sentence; otherwise every sentence starts from zero.
         num_rows: stretches of the text that are read side by side.
+        threads: cores to use on a CPU; None takes all that the process may use.
+        report: receives the progress.
     """
     if not sentences:
         raise InputError("the text has no sentence: give a file with text.")
-    scorer = _Scorer(bilm)
-    vocabulary = scorer.vocabulary
-    totals, counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)
-    for targets, log_probs in (
-        scorer.in_order(sentences, min(num_rows, len(sentences))) if carry else scorer.one_by_one(sentences)
-    ):
-        real = targets != NOTHING  # (2, R, T)
-        for kind, chosen in enumerate((real, real & (targets != vocabulary.unknown_id))):
-            totals[:, kind] -= np.where(chosen, log_probs, 0).sum((1, 2), dtype=np.float64)
-            counts[:, kind] += chosen.sum((1, 2))
+    num_predictions = sum(sentence.count(" ") + 2 for sentence in sentences)
+    with closing(Scorer(bilm, threads)) as scorer:
+        vocabulary = scorer.vocabulary
+        totals, counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)
+        if carry:
+            scored = scorer.in_order(sentences, min(num_rows, len(sentences)))
+        else:
+            blocks = _blocks(sentence.split(" ") for sentence in sentences)
+            scored = (one for block in blocks for _, one in scorer.from_zero(block))
+        for targets, log_probs in scored:
+            real = targets != NOTHING  # (2, R, T)
+            for kind, chosen in enumerate((real, real & (targets != vocabulary.unknown_id))):
+                totals[:, kind] -= np.where(chosen, log_probs, 0).sum((1, 2), dtype=np.float64)
+                counts[:, kind] += chosen.sum((1, 2))
+            if report is not None:
+                report(int(counts[0, 0]), num_predictions)
     means = totals / np.maximum(counts, 1)  # (2, 2)
     forward, backward = (
         DirectionScore(_exp(means[side, 0]), _exp(means[side, 1]), int(counts[side, 0])) for side in (0, 1)
     )
-    num_predictions = int(counts[0, 0])
     return Perplexity(
         forward,
         backward,
@@ -142,84 +147,35 @@ class SentenceScore(NamedTuple):
         return _exp(-float(np.concatenate([self.forward, self.backward]).mean(dtype=np.float64)))
 
 
-def score_sentences(bilm: BiLM, sentences: Iterable[Sequence[str]]) -> Iterator[SentenceScore]:
-    """Score sentences, each from the zero state, in input order and with bounded memory."""
-    scorer = _Scorer(bilm)
-    waiting = iter(sentences)
-    while block := [list(sentence) for sentence in itertools.islice(waiting, _BLOCK_SENTENCES)]:
-        found: dict[int, SentenceScore] = {}
-        for rows in _batches([len(sentence) for sentence in block]):
-            _, log_probs = scorer.as_rows([block[row] for row in rows])
-            for row, (ahead, back) in zip(rows, log_probs.swapaxes(0, 1), strict=True):
-                length = len(block[row]) + 1
-                found[row] = SentenceScore(block[row], ahead[:length], back[:length][::-1])
-        yield from (found[row] for row in range(len(block)))
+def score_sentences(
+    bilm: BiLM, sentences: Iterable[Sequence[str]], *, threads: int | None = None
+) -> Iterator[SentenceScore]:
+    """Score sentences, each from the zero state, in input order; memory stays constant however many there are.
+
+    Args:
+        bilm: a model with a softmax.
+        sentences: lists of tokens.
+        threads: cores to use on a CPU; None takes all that the process may use.
+    """
+    with closing(Scorer(bilm, threads)) as scorer:
+        for block in _blocks(sentences):
+            found: dict[int, SentenceScore] = {}
+            for rows, (_, log_probs) in scorer.from_zero(block):
+                for row, (ahead, back) in zip(rows, log_probs.swapaxes(0, 1), strict=True):
+                    length = len(block[row]) + 1
+                    found[row] = SentenceScore(block[row], ahead[:length], back[:length][::-1])
+            yield from (found[row] for row in range(len(block)))
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Rows that are run together: of similar length, and not too many."""
-    batch: list[int] = []
-    for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
-        if batch and (len(batch) >= 2 * _NUM_ROWS or (len(batch) + 1) * (lengths[row] + 1) > _BATCH_PREDICTIONS):
-            yield batch
-            batch = []
-        batch.append(row)
-    if batch:
-        yield batch
-
-
-class _Scorer:
-    """Runs windows through a model, one direction a thread."""
-
-    def __init__(self, bilm: BiLM) -> None:
-        if bilm.softmax is None or bilm.vocabulary is None:
-            raise ConfigError(
-                "this model has no softmax, so it gives words no probability (published models lack theirs): "
-                "train one with elmokit finetune."
-            )
-        self.bilm = bilm
-        self.vocabulary = bilm.vocabulary
-        self.device = next(bilm.parameters()).device
-        on_cpu = self.device.type == "cpu"
-        self._engine: Engine = InferEngine(find_native_cell()) if on_cpu else PlainEngine()
-        threads = 2 if on_cpu and usable_cores() > 1 else 1
-        self._pool = ThreadPoolExecutor(threads, "elmokit-score", initializer=compute_on_one_core)
-
-    def in_order(self, sentences: Sequence[str], num_rows: int) -> Iterator[Scored]:
-        """Consecutive windows, the state carried from one to the next."""
-        state = self.bilm.zero_state(num_rows)
-        for window in read_in_order(
-            sentences, self.vocabulary, self.bilm.indexer, num_rows=num_rows, num_steps=_NUM_STEPS
-        ):
-            scored, state = self._run(window, state)
-            yield scored
-
-    def one_by_one(self, sentences: Sequence[str]) -> Iterator[Scored]:
-        """Every sentence from the zero state."""
-        for rows in _batches([sentence.count(" ") + 1 for sentence in sentences]):
-            yield self.as_rows([sentences[row].split(" ") for row in rows])
-
-    def as_rows(self, sentences: Sequence[Sequence[str]]) -> Scored:
-        """Targets and log-probabilities (2, R, T) of sentences, each a row."""
-        window = sentences_as_rows(sentences, self.vocabulary, self.bilm.indexer)
-        return self._run(window, self.bilm.zero_state(len(sentences)))[0]
-
-    def _run(self, window: Window, state: BiLMState) -> tuple[Scored, BiLMState]:
-        bilm, device = self.bilm, self.device
-        with torch.inference_mode():
-            order, vectors = bilm.encoder.encode_by_length(torch.from_numpy(window.char_ids).to(device))  # (K,), (K, P)
-            places = order.argsort()  # (K,)
-        sizes = [window.inputs.shape[1]] * window.inputs.shape[2]
-
-        @torch.inference_mode()
-        def run(side: int) -> tuple[NDArray[np.float32], LstmState]:
-            lstm = (bilm.forward_lstm, bilm.backward_lstm)[side]
-            index = places[torch.from_numpy(window.inputs[side].T.reshape(-1)).to(device)]  # (N,)
-            outputs, after = lstm(vectors, sizes, state[side], index=index, engine=self._engine)
-            targets = torch.from_numpy(window.targets[side].T.reshape(-1)).to(device)  # (N,)
-            assert bilm.softmax is not None
-            found = target_log_probs(outputs[-1], targets.clamp_min(0), bilm.softmax, bilm.token_table)  # (N,)
-            return found.view(len(sizes), -1).T.cpu().numpy(), after  # (R, T)
-
-        (ahead, after_ahead), (back, after_back) = self._pool.map(run, (0, 1))
-        return (window.targets, np.stack([ahead, back])), BiLMState(after_ahead, after_back)
+def _blocks(sentences: Iterable[Sequence[str]]) -> Iterator[list[list[str]]]:
+    """Consecutive sentences that are read before any of them is scored; the first blocks are small."""
+    block: list[list[str]] = []
+    most, num_predictions = min(_FIRST_SENTENCES, _BLOCK_SENTENCES), 0
+    for sentence in sentences:
+        block.append(list(sentence))
+        num_predictions += len(block[-1]) + 1
+        if len(block) >= most or num_predictions >= _BLOCK_PREDICTIONS:
+            yield block
+            block, most, num_predictions = [], min(2 * most, _BLOCK_SENTENCES), 0
+    if block:
+        yield block

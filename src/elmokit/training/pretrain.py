@@ -22,6 +22,7 @@ from elmokit.filesystem import atomic_path, write_text_atomic
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.model.devices import check_device
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
@@ -32,7 +33,8 @@ from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
 from elmokit.training.optim import Optimizer
-from elmokit.training.perplexity import measure_perplexity, read_text
+from elmokit.training.perplexity import Perplexity, measure_perplexity, read_text
+from elmokit.training.perplexity import Report as Predicted
 from elmokit.training.run_folder import RECORD, RESULT, SURVEY, RunFolder, check_run_folder, versions
 from elmokit.training.step import LanguageModelStep
 from elmokit.training.survey import survey_corpus
@@ -140,7 +142,7 @@ class Run:
         self.processes = join(files.device)
         self.processes.own_rows(config.batch_size)
         self.device = own_device(files.device)
-        _check_device(self.device)
+        check_device(self.device)
         self.checkpoints = Checkpoints(self.output / "checkpoints", keep=config.loop.keep_checkpoints)
         self.train_files = find_files(files.train)
         check_run_folder(
@@ -389,12 +391,26 @@ class Run:
         return result
 
 
-def evaluate_both(bilm: BiLM, sentences: Sequence[str]) -> dict[str, Any]:
-    """Perplexities on a text with the state carried and with it reset."""
-    return {
-        name: measure_perplexity(bilm, sentences, carry=carry).to_dict()
-        for name, carry in (("carry", True), ("reset", False))
-    }
+def evaluate_both(
+    bilm: BiLM, sentences: Sequence[str], *, threads: int | None = None, report: Predicted | None = None
+) -> dict[str, Any]:
+    """Perplexities on a text with the state carried and with it reset.
+
+    Args:
+        bilm: a model with a softmax.
+        sentences: the text.
+        threads: cores to use on a CPU; None takes all that the process may use.
+        report: receives how many of how many predictions have been made, of both ways together.
+    """
+
+    def measure(number: int) -> Perplexity:
+        def tell(done: int, total: int) -> None:
+            if report is not None:
+                report(number * total + done, 2 * total)
+
+        return measure_perplexity(bilm, sentences, carry=number == 0, threads=threads, report=tell)
+
+    return {name: measure(number).to_dict() for number, name in enumerate(("carry", "reset"))}
 
 
 def _evaluate(bilm: BiLM, sentences: Sequence[str]) -> dict[str, float]:
@@ -426,13 +442,3 @@ def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
         inner = _flatten(value, f"{prefix}{name}.") if isinstance(value, dict) else {prefix + name: json.dumps(value)}
         found |= inner
     return found
-
-
-def _check_device(device: str) -> None:
-    try:
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:  # torch raises the latter where it has no CUDA
-        reason = str(error).splitlines()[0][:120]
-        raise ConfigError(
-            f"device {device!r} cannot be used here ({reason}): choose cpu, or a GPU that is there."
-        ) from None

@@ -171,6 +171,15 @@ def sentences_as_rows(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary
     return builder.build([_Row(list(sentence)) for sentence in sentences], [iter(())] * len(sentences))
 
 
+def sentence_in_windows(
+    tokens: Sequence[str], vocabulary: Vocabulary, indexer: Indexer, *, num_steps: int
+) -> Iterator[Window]:
+    """Consecutive windows of a single row that reads one sentence, however long it is."""
+    rows, builder = [_Row(list(tokens))], _Builder(vocabulary, indexer, num_steps, range(1))
+    while rows[0].tokens is not None:
+        yield builder.build(rows, [iter(())])
+
+
 class _Builder:
     """Fills windows from rows and where their sentences come from."""
 
@@ -196,10 +205,12 @@ class _Builder:
                 begin = row.done
                 end = min(begin + self.num_steps - filled, len(tokens) + 1)
                 place = slice(filled, filled + end - begin)
-                for side, (sequence, closing) in enumerate(((tokens, END), (tokens[::-1], BEGIN))):
-                    targets[side, number, place] = self.vocabulary.to_ids([*sequence, closing][begin:end])
+                for side, closing in enumerate((END, BEGIN)):
+                    predicted = _stretch(tokens, side, begin, end)
+                    predicted += [closing] if end > len(tokens) else []
+                    targets[side, number, place] = self.vocabulary.to_ids(predicted)
                     if number in self.rows:
-                        read = sequence[max(0, begin - 1) : end - 1]
+                        read = _stretch(tokens, side, max(0, begin - 1), end - 1)
                         own = [types.setdefault(token, len(types) + 2) for token in read]
                         inputs[side, number - self.rows.start, place] = own if begin else [side, *own]
                 if number in self.rows and begin == 0:
@@ -214,3 +225,10 @@ class _Builder:
         return np.concatenate(
             [self.indexer.begin[None], self.indexer.end[None], self.indexer.to_char_ids(words)]
         )  # (K, C)
+
+
+def _stretch(tokens: list[str], side: int, begin: int, end: int) -> list[str]:
+    """The tokens from one place to another in the order that a direction reads them, without copying the others."""
+    if side == 0:
+        return tokens[begin:end]
+    return tokens[max(0, len(tokens) - end) : len(tokens) - begin][::-1]

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from elmokit.cli.analyse.options import JsonOption, OutputOption, finish
+from elmokit.cli.paths import check_exists
 
 
 def layer_weights(
@@ -24,6 +25,8 @@ def layer_weights(
       elmokit analyse layer-weights runs/ner/elmo-1 runs/ner/elmo-2 runs/qa/elmo-1
       elmokit analyse layer-weights runs/*/elmo-* --output report
     """  # noqa: D301
+    for path in trained:
+        check_exists(path, "give the folder of a run of `elmokit task train`, or its model/")
     from elmokit.analysis.tasks.layer_weights import average_mixes, layer_weights_report, read_mixes
 
     finish(layer_weights_report(average_mixes([read_mixes(path) for path in trained])), output, as_json)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from elmokit.cli.analyse.options import JsonOption, OutputOption, finish
+from elmokit.cli.paths import check_exists
 
 
 def learning_curves(
@@ -22,6 +23,8 @@ def learning_curves(
       elmokit analyse learning-curves compared/baseline-1 compared/elmo-1
       elmokit analyse learning-curves compared/baseline-* compared/elmo-* --output report
     """  # noqa: D301
+    for path in runs:
+        check_exists(path, "give the folder of a run of `elmokit task train` that has ended")
     from elmokit.analysis.tasks.learning_curves import group_curves, learning_curves_report, read_curve
 
     finish(learning_curves_report(group_curves([read_curve(path) for path in runs])), output, as_json)

@@ -15,6 +15,7 @@ from elmokit.cli.analyse.options import (
 )
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.paths import check_exists, check_model
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.stopped import telling_how_to_go_on
 
@@ -74,6 +75,11 @@ def neighbours(
     if ann and against == "word":
         raise typer.BadParameter("it is for --against tokens: add that, or leave --ann out.", param_hint="--ann")
     parsed = tuple(map(parse_layers, layers or ["top"]))
+    if corpus is not None:
+        check_exists(corpus, "give the text to look in")
+    elif index is not None:
+        check_exists(index, "give a finished index, or the text to build one from (--corpus)")
+    check_model(model)
     from elmokit.analysis.neighbours.contexts import (
         NeighbourOptions,
         find_neighbours,

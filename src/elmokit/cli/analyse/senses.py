@@ -14,6 +14,7 @@ from elmokit.cli.analyse.options import (
 )
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.stopped import telling_how_to_go_on
 
@@ -70,6 +71,8 @@ def senses(
             "--forms, --match-case and --groups are for a WORD: leave them out.", param_hint="--rank"
         )
     num_groups, parsed = _parse_groups(groups), parse_layers(layers)
+    check_files(corpus, against)
+    check_model(model)
     from elmokit.analysis.usage.occurrences import Corpus
     from elmokit.analysis.usage.questions import UsageOptions, describe_ranking, describe_usage
     from elmokit.analysis.usage.ranking import RankOptions

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from elmokit.cli.analyse.options import finish
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.task_options import (
     DevOption,
     JsonOption,
@@ -46,6 +47,8 @@ def mixing(
     Examples:
       elmokit analyse mixing srl --train train.conll --dev dev.conll --test test.conll --output mixing
     """  # noqa: D301
+    check_files(train, dev, test, vectors)
+    check_model(model)
     from elmokit.analysis.tasks.variants import MIXING
 
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
@@ -75,6 +78,8 @@ def placement(
     Examples:
       elmokit analyse placement nli --train train.jsonl --dev dev.jsonl --test test.jsonl --output places
     """  # noqa: D301
+    check_files(train, dev, test, vectors)
+    check_model(model)
     from elmokit.analysis.tasks.variants import PLACEMENT
 
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
