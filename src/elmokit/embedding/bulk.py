@@ -292,7 +292,10 @@ class _Run:
     def _embed(self, window: list[str], reader: LineReader) -> Iterator[tuple[str, Embedded]]:
         inputs = [line if self._options.input == "text" else line.split() for line in window]
         progress = self._progress
-        results = self._embedder.embed_window(inputs, self._output, batch_size=self._batch_size)
+        first = reader.num_lines - len(window) + 1
+        results = self._embedder.embed_window(
+            inputs, self._output, batch_size=self._batch_size, what="line", first=first
+        )
         for line, embedded in zip(window, results, strict=True):
             progress.num_tokens += len(embedded.tokens)
             progress.num_unknown += self._embedder.count_unknown(embedded.tokens)

@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit._version import __version__
+from elmokit.arguments import shown
 from elmokit.errors import FormatError
+from elmokit.text.tokens import check_tokens
 
 Vectors = NDArray[np.floating]
 Sentence = tuple[str, tuple[str, ...]]
@@ -217,6 +219,8 @@ class Embeddings(ABC):
 
     def _place(self, index: int) -> int:
         length = len(self)
+        if not hasattr(index, "__index__") or isinstance(index, bool):
+            raise TypeError(f"records have numbers: give an int or a slice as index, not {shown(index)}.")
         place = range(length)[index] if -length <= index < length else None
         if place is None:
             raise IndexError(f"there is no record {index}: {self.path} holds {length}.")
@@ -225,7 +229,7 @@ class Embeddings(ABC):
 
 def wanted_sentence(sentence: str | Sequence[str]) -> tuple[int, str | tuple[str, ...]]:
     """Which half of a `Sentence` to compare, and with what."""
-    return (0, sentence.strip()) if isinstance(sentence, str) else (1, tuple(sentence))
+    return (0, sentence.strip()) if isinstance(sentence, str) else (1, check_tokens(sentence))
 
 
 class Slice(Sequence[Record]):

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from elmokit.arguments import check_choice, check_flag, check_path, shown
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, ElmokitError, FormatError
 from elmokit.formats import bilm_hdf5, many_langs, native, nlpl, packaged, published, remote
@@ -43,7 +44,7 @@ def load(source: str | Path, *, weights: str | Path | None = None) -> BiLM:
 
 def detect_format(path: str | Path) -> Format:
     """Say which format a path is in, without reading any weights."""
-    return locate(Path(path)).format
+    return locate(check_path("path", path)).format
 
 
 def save(
@@ -58,10 +59,12 @@ def save(
         overwrite: replace what is there.
         float16: round the weights to half the space, which makes another model of it; native only.
     """
-    path = Path(path)
-    if format not in SAVE_FORMATS:
-        raise ConfigError(f"format {format!r} cannot be written: choose {', '.join(SAVE_FORMATS)}.")
-    if float16 and format != "native":
+    path = check_path("path", path)
+    if not isinstance(bilm, BiLM):
+        raise ConfigError(f"bilm is {shown(bilm)}: give a loaded model; to copy a file, load it first.")
+    check_choice("format", format, SAVE_FORMATS)
+    check_flag("overwrite", overwrite)
+    if check_flag("float16", float16) and format != "native":
         raise ConfigError(f"float16 weights cannot be written as {format}: choose native, or leave float16 out.")
     path.parent.mkdir(parents=True, exist_ok=True)
     if format == "nlpl":
@@ -140,7 +143,7 @@ class _Source(NamedTuple):
 
 def _load(source: str | Path, weights: str | Path | None) -> tuple[BiLM, Location, packaged.PackagedModel | None]:
     path, languages, package = _resolve(source)
-    location = locate(path, Path(weights) if weights is not None else None)
+    location = locate(path, check_path("weights", weights) if weights is not None else None)
     origin = str(location.archive or location.weights or location.directory)
     try:
         parts = _read(location).with_languages(languages)
@@ -153,8 +156,9 @@ def _load(source: str | Path, weights: str | Path | None) -> tuple[BiLM, Locatio
 
 def _resolve(source: str | Path) -> _Source:
     """Find what a user named, and fetch it if need be."""
-    path = Path(source)
+    path = check_path("source", source)
     if isinstance(source, Path) or os.path.exists(path):  # false, not an error, for a name that no file can have
+        packaged.warn_of_shadow(source)
         return _Source(path)
     if package := packaged.find_packaged(source):
         return _Source(package.path, package=package)

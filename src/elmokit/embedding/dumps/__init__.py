@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from elmokit.arguments import check_path
 from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.errors import ConfigError, FormatError
@@ -24,7 +25,7 @@ def dump_format(path: str | Path) -> str:
     Raises:
         ConfigError: if it stands for none; the message lists the known ones.
     """
-    suffix = Path(path).suffix.lower()
+    suffix = check_path("path", path).suffix.lower()
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise ConfigError(f"{path} ends in {suffix or 'no suffix'!r}: name a file that ends in one of {known}.")
@@ -81,7 +82,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
     Raises:
         FormatError: if it is none of these, or damaged.
     """
-    path = Path(path)
+    path = check_path("path", path)
     if os.path.isdir(path):
         return VectorStore(path)
     if not os.path.exists(path):  # false, not an error, for a name that no file can have
@@ -115,7 +116,8 @@ def convert_dump(source: str | Path, target: str | Path, *, overwrite: bool = Fa
     Returns:
         How many records were written.
     """
-    target = Path(target)
+    target = check_path("target", target)
+    check_path("source", source)
     dump_format(target)
     if target.exists() and not overwrite:
         raise FormatError(f"{target} already exists: give another name, or ask for it to be overwritten.")
