@@ -6,7 +6,7 @@ Settings in files are checked by `elmokit.config`; this is for plain keyword val
 import math
 import numbers
 import operator
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, TypeGuard
 
@@ -22,14 +22,15 @@ def shown(value: Any) -> str:
     return text if isinstance(value, str) else f"{text} ({type(value).__name__})"
 
 
-def check_integer(name: str, value: Any, *, at_least: int) -> int:
-    """An integer that is not too small; numpy's integers count, True and 2.0 do not."""
+def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
+    """An integer, and not too small a one; numpy's integers count, True and 2.0 do not."""
     try:
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool) or number < at_least:
-        raise ConfigError(f"{name} ({shown(value)}) must be an integer of at least {at_least}.")
+    if number is None or isinstance(value, bool) or (at_least is not None and number < at_least):
+        bound = "" if at_least is None else f" of at least {at_least}"
+        raise ConfigError(f"{name} ({shown(value)}) must be an integer{bound}.")
     return number
 
 
@@ -64,6 +65,17 @@ def check_path(name: str, value: Any) -> Path:
     if not str(value):
         raise ConfigError(f"{name} is empty: give a path.")
     return Path(value)
+
+
+def check_paths(name: str, values: Any) -> list[Path]:
+    """A list of paths, each a `Path`."""
+    if is_path(values) or isinstance(values, bytes) or not isinstance(values, Iterable):
+        raise ConfigError(f"{name} is {shown(values)}: give a list of paths, e.g. [path].")
+    found = list(values)
+    for value in found:
+        if not isinstance(value, Path):
+            raise ConfigError(f"{name} holds {shown(value)}: give each file as a pathlib.Path, e.g. by find_files.")
+    return found
 
 
 def is_path(value: Any) -> TypeGuard[str | Path]:

@@ -25,7 +25,7 @@ from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.text.tokenize import Token, tokenize
-from elmokit.text.tokens import check_texts
+from elmokit.text.tokens import check_texts, check_tokens
 
 State = Literal["reset", "carry", "warm"]
 STATES: tuple[State, ...] = ("reset", "carry", "warm")
@@ -145,7 +145,7 @@ class Embedder:
         vocabulary = self.bilm.vocabulary
         if vocabulary is None or self.bilm.config.input.kind == "characters":
             return 0
-        return sum(token not in vocabulary for token in tokens)
+        return sum(token not in vocabulary for token in check_tokens(tokens, "tokens"))
 
     def select(self, layers: Layers = "all", pooling: str | None = None) -> Selection:
         """Understand what layers and pooling a user asks for, for this model."""
@@ -296,6 +296,8 @@ class Embedder:
             options: `prompt`, `prompt_name`, `truncate_dim`, `pool` and `chunk_size` are known and refused unless None.
         """
         check_integer("batch_size", batch_size, at_least=1)
+        if show_progress_bar is not None:
+            check_flag("show_progress_bar", show_progress_bar)
         encoding = Encoding.parse(
             output_value=output_value,
             convert_to_numpy=convert_to_numpy,

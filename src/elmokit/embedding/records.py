@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
@@ -132,7 +132,9 @@ def to_json(value: Any) -> bytes:
 
 def checked(records: Iterable[Record], meta: Meta) -> tuple[Iterator[Record], Meta]:
     """The records, each compared with the meta, and the meta completed by the first of them."""
-    stream = iter(records)
+    if not isinstance(records, Iterable):
+        raise FormatError(f"records are {shown(records)}: give Record objects, one per sentence.")
+    stream = map(_checked_record, records, count())
     first = next(stream, None)
     if first is None:
         return iter(()), meta if meta.width is not None else replace(meta, width=0)
@@ -144,6 +146,14 @@ def checked(records: Iterable[Record], meta: Meta) -> tuple[Iterator[Record], Me
             yield record
 
     return run(), meta
+
+
+def _checked_record(record: Any, number: int) -> Record:
+    if not isinstance(record, Record):
+        raise FormatError(f"records hold {shown(record)} at {number}: give Record objects, one per sentence.")
+    if not isinstance(record.vectors, np.ndarray):
+        raise FormatError(f"the vectors of record {number} are {shown(record.vectors)}: give a numpy array.")
+    return record
 
 
 class Embeddings(ABC):

@@ -19,6 +19,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmokit.arguments import check_flag, check_integer, shown
 from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM, BiLMState
@@ -28,6 +29,7 @@ from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.workers import compute_on_one_core
 from elmokit.model.lstm import LstmState
+from elmokit.text.tokens import check_sentences
 from elmokit.training.corpus import Input, read_sentences
 from elmokit.training.losses import target_log_probs
 from elmokit.training.windows import NOTHING, Window, read_in_order, sentences_as_rows
@@ -95,6 +97,9 @@ def measure_perplexity(
         carry: whether a row goes on from the state of its last sentence; otherwise every sentence starts from zero.
         num_rows: stretches of the text that are read side by side.
     """
+    _check_lines(sentences)
+    check_flag("carry", carry)
+    check_integer("num_rows", num_rows, at_least=1)
     if not sentences:
         raise InputError("the text has no sentence: give a file with text.")
     scorer = _Scorer(bilm)
@@ -125,6 +130,15 @@ def measure_perplexity(
     )
 
 
+def _check_lines(sentences: Any) -> None:
+    if isinstance(sentences, str):
+        raise InputError(f"sentences is the str {sentences[:40]!r}: give a list of sentences, as read_text does.")
+    if (wrong := next((n for n, line in enumerate(sentences) if not isinstance(line, str)), None)) is not None:
+        raise InputError(
+            f"sentence {wrong} is {shown(sentences[wrong])}: give tokens joined by single spaces, as read_text does."
+        )
+
+
 def _exp(value: float) -> float:
     return math.exp(value) if value < 700 else math.inf
 
@@ -145,7 +159,7 @@ class SentenceScore(NamedTuple):
 def score_sentences(bilm: BiLM, sentences: Iterable[Sequence[str]]) -> Iterator[SentenceScore]:
     """Score sentences, each from the zero state, in input order and with bounded memory."""
     scorer = _Scorer(bilm)
-    waiting = iter(sentences)
+    waiting = check_sentences(sentences)
     while block := [list(sentence) for sentence in itertools.islice(waiting, _BLOCK_SENTENCES)]:
         found: dict[int, SentenceScore] = {}
         for rows in _batches([len(sentence) for sentence in block]):
@@ -172,6 +186,8 @@ class _Scorer:
     """Runs windows through a model, one direction a thread."""
 
     def __init__(self, bilm: BiLM) -> None:
+        if not isinstance(bilm, BiLM):
+            raise ConfigError(f"bilm is {shown(bilm)}: give a loaded model, as elmokit.load gives it.")
         if bilm.softmax is None or bilm.vocabulary is None:
             raise ConfigError(
                 "this model has no softmax, so it gives words no probability (published models lack theirs): "

@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from elmokit.arguments import check_path
+from elmokit.arguments import check_path, shown
 from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.errors import ConfigError, FormatError
@@ -58,6 +58,8 @@ def write_dump(records: Iterable[Record], path: str | Path, meta: Meta) -> int:
     from elmokit.formats._atomic import atomic_path  # not at the top: it loads torch, which reading does not need
 
     format_ = dump_format(path)
+    if not isinstance(meta, Meta):
+        raise FormatError(f"meta is {shown(meta)}: give a Meta, which says where the vectors come from.")
     with atomic_path(path, keep_suffix=True) as temporary:
         return write_part(records, temporary, meta, format_)
 
@@ -100,7 +102,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
 
 def is_dump(path: str | Path) -> bool:
     """Whether a path is embeddings rather than a model; says so by name, for HDF5 by what the file holds."""
-    path = Path(path)
+    path = check_path("path", path)
     if os.path.isdir(path):
         return is_store(path)
     if not os.path.exists(path):  # false, not an error, for a name that no file can have
