@@ -13,7 +13,7 @@ ROOT = Path(elmokit.__file__).parent
 # Each package may import itself and everything before it.
 LAYERS = [
     ["_version", "cache", "cores", "errors"],
-    ["amx", "filesystem", "hdf5_file"],
+    ["amx", "arguments", "filesystem", "hdf5_file"],
     ["config"],
     ["text"],
     ["model"],

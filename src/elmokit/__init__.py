@@ -12,10 +12,11 @@ from elmokit.errors import ElmokitError
 if TYPE_CHECKING:
     from elmokit.config import ElmoConfig
     from elmokit.embedding.dumps import open_embeddings
+    from elmokit.embedding.elmo import Elmo
     from elmokit.embedding.embedder import Embedder
     from elmokit.formats import load, save
     from elmokit.model.bilm import BiLM, batch_to_ids
-    from elmokit.model.elmo import Elmo, ElmoMixes
+    from elmokit.model.elmo import ElmoMixes
     from elmokit.model.scalar_mix import ScalarMix
     from elmokit.text.tokenize import tokenize
 
@@ -37,7 +38,7 @@ __all__ = [
 
 _HOMES = {
     "BiLM": "elmokit.model.bilm",
-    "Elmo": "elmokit.model.elmo",
+    "Elmo": "elmokit.embedding.elmo",
     "ElmoConfig": "elmokit.config",
     "ElmoMixes": "elmokit.model.elmo",
     "Embedder": "elmokit.embedding.embedder",

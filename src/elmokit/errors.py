@@ -48,3 +48,8 @@ class DownloadError(ElmokitError):
 
 class ElmokitWarning(UserWarning):
     """Something was understood and handled, but the user should know."""
+
+
+def closed_error(path: object) -> ElmokitError:
+    """The error for a file that is read after `close()`, which is no damage."""
+    return ElmokitError(f"{path} is closed: read from it before close() or inside its with block, or open it again.")

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 
 import h5py
 
-from elmokit.errors import FormatError, UnsafeFileError
+from elmokit.errors import FormatError, UnsafeFileError, closed_error
 
 _LARGEST_RATIO = 1000
 _DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on broken bytes
@@ -61,6 +61,11 @@ class Hdf5File:
     ) -> None:
         self.close()
 
+    def check_open(self) -> None:
+        """Refuse to read after `close`, in words that no damaged file gets."""
+        if not self.root:
+            raise closed_error(self.path)
+
     def find(self, *names: str) -> Any:
         """The group or dataset at a path of names, or None; links may lead out of the file and are not followed."""
         place: Any = self.root
@@ -90,6 +95,7 @@ class Hdf5File:
     @contextmanager
     def damage_reported(self, key: str = "") -> Iterator[None]:
         """One sentence for whatever broken bytes do to h5py."""
+        self.check_open()
         try:
             yield
         except _DAMAGED as error:

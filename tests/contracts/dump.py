@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from elmokit.embedding.dumps import convert_dump, open_embeddings, write_dump
 from elmokit.embedding.records import Embeddings, Meta, Record
-from elmokit.errors import FormatError
+from elmokit.errors import ElmokitError, FormatError
 from tests.contracts.format import file_size_limit
 
 FORMS = [(num_layers, pooling) for num_layers in (None, 3) for pooling in ("none", "mean")]
@@ -61,6 +61,24 @@ def dumps(draw: st.DrawFn) -> tuple[Meta, list[Record]]:
     return meta, records
 
 
+def assert_closed(embeddings: Embeddings) -> None:
+    """Whatever is asked of closed embeddings, the answer is that they are closed."""
+    calls: list[Callable[[], Any]] = [
+        lambda: embeddings[0],
+        lambda: embeddings[0:1][0],
+        lambda: embeddings.tokens(0),
+        lambda: embeddings.text(0),
+        lambda: list(embeddings),
+        lambda: list(embeddings.sentences()),
+        lambda: embeddings.find("The play"),
+        lambda: embeddings.find(["The", "play"]),
+        lambda: embeddings.read_vectors(0),
+    ]
+    for call in calls:
+        with pytest.raises(ElmokitError, match=r"is closed: read from it before close\(\).*or open it again\.$"):
+            call()
+
+
 class DumpContract:
     """Tests of one format."""
 
@@ -87,6 +105,16 @@ class DumpContract:
                 assert_same(embeddings[index], records[index])
                 assert embeddings.tokens(index) == records[index].tokens
                 assert embeddings.text(index) == records[index].text
+
+    @pytest.mark.parametrize("read_before", [False, True])
+    def test_closed_is_not_damaged(self, path: Path, read_before: bool) -> None:
+        write_dump(make_records(META), path, META)
+        embeddings = open_embeddings(path)
+        if read_before:  # what is kept in memory makes no difference
+            assert embeddings[0].text == "The play" and embeddings.find("The play") == [0, 3]
+        embeddings.close()
+        embeddings.close()
+        assert_closed(embeddings)
 
     @given(dump=dumps())
     @settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))

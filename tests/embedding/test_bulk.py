@@ -17,6 +17,7 @@ from typing import Any, cast
 import h5py
 import numpy as np
 import pytest
+import torch
 
 import elmokit
 from elmokit.embedding import bulk, windows
@@ -25,7 +26,7 @@ from elmokit.embedding.dumps import FORMATS, open_embeddings
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
-from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError, WeightsError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.infer import InferEngine
 from elmokit.model.engines.native import NativeCell
@@ -533,3 +534,34 @@ def test_ctrl_c_keeps_what_is_committed(source: Path, out: Path, embedder: Embed
         embed_file(source, out, stop_after(embedder, 2, KeyboardInterrupt()))
     assert embed_file(source, out, embedder).num_resumed == 4
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_the_line_whose_vectors_are_not_finite_is_named(
+    bilm: BiLM, source: Path, out: Path, suffix: str, small_windows: None
+) -> None:
+    with torch.no_grad():
+        bilm.encoder.char_table[ord("/")] = float("nan")  # type: ignore[union-attr]
+    output = out.with_suffix(suffix)
+    with pytest.raises(WeightsError, match=r"^the vectors of line 3 hold NaN"):
+        embed_file(source, output, Embedder(bilm, threads=1))
+    assert not output.exists()
+
+
+def test_lines_too_large_for_float16_are_named(bilm: BiLM, source: Path, out: Path) -> None:
+    with torch.no_grad():
+        bilm.encoder.projection.bias.fill_(1e5)  # type: ignore[union-attr]
+    with pytest.raises(ConfigError, match=r"^the vectors of line 1 reach 1\d+, but float16 .*ask for dtype float32"):
+        embed_file(source, out, Embedder(bilm, threads=1), EmbedOptions(dtype="float16"))
+    assert not out.exists()
+
+
+def test_no_json_line_is_cut_short_by_vectors_that_are_not_finite(
+    bilm: BiLM, source: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    with torch.no_grad():
+        bilm.encoder.char_table[ord("/")] = float("nan")  # type: ignore[union-attr]
+    with pytest.raises(WeightsError, match="line 3"):
+        embed_file(source, "-", Embedder(bilm, threads=1))
+    for line in capfdbinary.readouterr().out.splitlines(keepends=True):
+        assert line.endswith(b"\n") and b"NaN" not in line and json.loads(line)

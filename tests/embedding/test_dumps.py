@@ -20,6 +20,7 @@ from elmokit.embedding.dumps.stored_zip import StoredZip
 from elmokit.embedding.records import Meta, Record
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from tests.contracts.dump import META, SENTENCES, DumpContract, assert_holds, make_records
+from tests.formats.makers import assert_one_sentence
 
 
 class TestHdf5(DumpContract):
@@ -187,8 +188,17 @@ class TestJsonl(DumpContract):
         assert json.loads(lines[2])["tokens"] == ["and/or", "naïve", "模型"]
         assert "模型" in lines[2]
 
-    def test_zeros_and_infinities_keep_their_bits(self, path: Path) -> None:
-        vectors = np.array([[0.0, -0.0, 1e-45, 3.4e38], [np.inf, -np.inf, 1 / 3, 16777216]], np.float32)
+    @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+    def test_json_has_no_nan(self, path: Path, number: float) -> None:
+        records = make_records(META)
+        records[2].vectors[1, 3] = number
+        with pytest.raises(FormatError, match=r"sentence 2 hold NaN or infinite numbers, which JSON cannot") as caught:
+            write_dump(records, path, META)
+        assert_one_sentence(caught.value)
+        assert list(path.parent.iterdir()) == []
+
+    def test_zeros_keep_their_bits(self, path: Path) -> None:
+        vectors = np.array([[0.0, -0.0, 1e-45, 3.4e38], [-3.4e38, -1e-45, 1 / 3, 16777216]], np.float32)
         records = [Record(0, "a b", ("a", "b"), vectors)]
         write_dump(records, path, META)
         with open_embeddings(path) as embeddings:

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 import elmokit
 from elmokit.embedding import batches, types
 from elmokit.embedding.embedder import Embedded, Embedder
-from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.errors import ConfigError, ElmokitWarning, InputError, WeightsError
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import Vocabulary
+from tests.formats.makers import assert_one_sentence
 from tests.tolerances import ACROSS_BATCHES, ACROSS_BATCHES_PACKAGED, assert_close
 
 pytestmark = pytest.mark.usefixtures("engine_mode")
@@ -408,3 +409,147 @@ def test_other_devices(tiny_bilm: BiLM) -> None:
     expected = Embedder(tiny_bilm).embed(SENTENCES)
     for ours, theirs in zip(Embedder(tiny_bilm.cuda()).embed(SENTENCES), expected, strict=True):
         np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_a_name_or_a_path_is_loaded(bilm: BiLM, tmp_path: Path) -> None:
+    elmokit.save(bilm, tmp_path / "m")
+    expected = Embedder(bilm).embed([["play"]])[0]
+    for source in (tmp_path / "m", str(tmp_path / "m")):
+        embedder = Embedder(source)
+        assert embedder.name == str(source)
+        assert not any(parameter.requires_grad for parameter in embedder.bilm.parameters())
+        np.testing.assert_array_equal(embedder.embed([["play"]])[0], expected)
+    assert Embedder(tmp_path / "m", name="mine").name == "mine"
+    for wrong in (None, 3, b"mini", bilm.state_dict(), Embedder(bilm)):
+        with pytest.raises(ConfigError, match=r"^Embedder\(\) was given .*: give a loaded model, or the name or path"):
+            Embedder(wrong)  # type: ignore[arg-type]
+
+
+def test_a_stream_is_refused_before_it_is_read(embedder: Embedder) -> None:
+    for call in (embedder.embed, embedder.embed_stream):
+        with pytest.raises(InputError, match=r"^inputs is the str 'abc': give a list of texts"):
+            call("abc")
+    for wrong in ({"layers": 9}, {"window": 0}, {"batch_size": "8"}, {"dtype": "int4"}, {"with_tokens": "yes"}):
+        with pytest.raises(ConfigError, match=next(iter(wrong)).removesuffix("s")):
+            embedder.embed_stream([], **wrong)  # type: ignore[arg-type]
+
+
+def test_empty_cells_are_named_by_their_place(embedder: Embedder) -> None:
+    with pytest.raises(InputError, match=r"^text 1500 is nan \(float\)"):
+        embedder.embed([*["a"] * 1500, float("nan")], layers=0)
+    with pytest.raises(InputError, match=r"^token 1 of text 0 is 0 \(int\)"):
+        embedder.embed([["a", 0]])  # type: ignore[list-item]
+
+
+def test_numpy_dtypes_are_dtypes(embedder: Embedder) -> None:
+    for dtype in (np.float16, np.dtype("float16"), "float16"):
+        assert embedder.embed([["a"]], dtype=dtype)[0].dtype == np.float16  # type: ignore[arg-type]
+
+
+# --- Numbers that are none -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), 3e38])
+@pytest.mark.parametrize("pooling", [None, "mean", "max"])
+def test_vectors_that_are_not_finite_are_never_handed_out(tiny_bilm: BiLM, number: float, pooling: str | None) -> None:
+    with torch.no_grad():
+        tiny_bilm.encoder.projection.weight.fill_(number)  # type: ignore[union-attr]
+        tiny_bilm.encoder.projection.bias.fill_(3e38)  # type: ignore[union-attr]
+    embedder = Embedder(tiny_bilm, threads=1)
+    cause = "its weights are too large" if np.isfinite(number) else r"its tensor encoder\.projection\.weight does"
+    with pytest.raises(WeightsError, match=rf"^the vectors of text 1 hold NaN or infinite.* because {cause}") as caught:
+        embedder.embed([[], ["play"], ["the"]], pooling=pooling)
+    assert_one_sentence(caught.value)
+
+
+def test_the_first_text_that_is_not_finite_is_named(tiny_bilm: BiLM) -> None:
+    with torch.no_grad():
+        tiny_bilm.encoder.char_table[ord("q")] = float("nan")  # type: ignore[union-attr]
+    embedder = Embedder(tiny_bilm, threads=1)
+    good = [["the", "play"]] * 9
+    assert len(embedder.embed(good)) == 9
+    with pytest.raises(WeightsError, match=r"^the vectors of text 9 hold NaN or infinite numbers.*char_table"):
+        list(embedder.embed_stream([*good, ["quay"], *good, ["q"]], window=2))
+
+
+def test_numbers_too_large_for_float16(tiny_bilm: BiLM) -> None:
+    with torch.no_grad():
+        tiny_bilm.encoder.projection.bias[2] = 1e6  # type: ignore[union-attr]
+    embedder = Embedder(tiny_bilm, threads=1)
+    assert embedder.embed([["play"]], layers=0)[0].max() > 9e5
+    with pytest.raises(ConfigError, match=r"^the vectors of text 0 reach 1e\+06, but float16 .* 65,504: ask for dtype"):
+        embedder.embed([["play"]], layers=0, dtype="float16")
+
+
+def test_a_large_sum_of_finite_numbers_is_fine(tiny_bilm: BiLM) -> None:
+    with torch.no_grad():
+        tiny_bilm.encoder.projection.bias.fill_(60_000)  # type: ignore[union-attr]
+    (vectors,) = Embedder(tiny_bilm).embed([["play"] * 20], layers=0, dtype="float16")
+    assert np.isfinite(vectors).all() and vectors.max() > 5e4
+
+
+# --- sentence-transformers' arguments --------------------------------------------------------------------------------
+
+
+def test_encode_takes_sentence_transformers_arguments(embedder: Embedder) -> None:
+    texts = ["The play was cancelled.", "They play", ""]
+    with pytest.warns(ElmokitWarning, match="1 texts have no tokens"):
+        expected = embedder.encode(texts)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for given in (
+            embedder.encode(sentences=texts),
+            embedder.encode(sentences=np.array(texts)),
+            embedder.encode(texts, convert_to_numpy=True, device="cpu", precision="float32", prompt=None),
+            embedder.encode(texts, 8, False, False, False, output_value="sentence_embedding"),
+        ):
+            assert isinstance(given, np.ndarray)
+            np.testing.assert_array_equal(given, expected)
+        tensor = embedder.encode(texts, convert_to_tensor=True, convert_to_numpy=True)
+        assert isinstance(tensor, torch.Tensor) and torch.equal(tensor, torch.from_numpy(expected))
+        rows = embedder.encode(texts, convert_to_numpy=False)
+        assert isinstance(rows, list) and torch.equal(torch.stack(rows), tensor)
+        assert embedder.encode([]).shape == (0, expected.shape[1])
+    assert embedder.encode(sentences="They play").shape == expected.shape[1:]
+
+
+def test_encode_gives_token_embeddings(embedder: Embedder) -> None:
+    texts = ["The play was cancelled.", "They play"]
+    expected = embedder.embed(texts, layers="average")
+    tokens = embedder.encode(texts, output_value="token_embeddings")
+    assert [type(one) for one in tokens] == [torch.Tensor] * 2
+    for kind in ({"convert_to_numpy": True}, {}):
+        found = embedder.encode(texts, output_value="token_embeddings", **kind)
+        for one, other in zip(found, expected, strict=True):
+            np.testing.assert_allclose(np.asarray(one), other, atol=1e-6)
+    assert embedder.encode("They play", output_value="token_embeddings").shape == expected[1].shape
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "match"),
+    [
+        ({"texts": None}, InputError, "give one of the two"),
+        ({"sentences": ["a"]}, InputError, "give one of the two"),
+        ({"output_value": None}, ConfigError, "output_value None is unknown: choose sentence_embedding or token"),
+        ({"precision": "int8"}, ConfigError, "precision 'int8' is not offered"),
+        ({"prompt": "query: "}, ConfigError, "does not take prompt: ELMo was trained without prompts"),
+        ({"prompt_name": "query"}, ConfigError, "does not take prompt_name"),
+        ({"truncate_dim": 64}, ConfigError, "does not take truncate_dim"),
+        ({"pool": {}}, ConfigError, "does not take pool: one process uses all cores"),
+        ({"chunk_size": 8}, ConfigError, "does not take chunk_size"),
+        ({"normalise": True}, TypeError, "unexpected keyword argument 'normalise'"),
+        ({"device": "warp"}, ConfigError, "device 'warp'"),
+        ({"device": "meta"}, ConfigError, "device 'meta'"),
+        ({"batch_size": 0}, ConfigError, "batch_size"),
+        ({"convert_to_tensor": "yes"}, ConfigError, "convert_to_tensor"),
+        ({"output_value": "token_embeddings", "normalize_embeddings": True}, ConfigError, "normalize_embeddings"),
+    ],
+)
+def test_encode_refuses_the_rest(embedder: Embedder, settings: dict, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        embedder.encode(**{"texts": ["a"], **settings})
+
+
+def test_moving_keeps_the_runner_where_nothing_moves(embedder: Embedder) -> None:
+    runner = embedder.runner
+    assert embedder.to("cpu") is embedder and embedder.runner is runner

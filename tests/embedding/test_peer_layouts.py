@@ -12,6 +12,7 @@ import pytest
 from elmokit.embedding.dumps import convert_dump, is_dump, open_embeddings
 from elmokit.embedding.records import Embeddings
 from elmokit.errors import FormatError, UnsafeFileError
+from tests.contracts.dump import assert_closed
 
 LINES = ["The play was cancelled .", "and / or", "He saw it .", "They play .", "http://a.b/c says so", "He saw it ."]
 TOKENS = [line.split() for line in LINES]
@@ -28,6 +29,8 @@ def opened(path: Path) -> Iterator[Embeddings]:
     assert is_dump(path)
     with open_embeddings(path) as embeddings:
         yield embeddings
+    if len(embeddings):
+        assert_closed(embeddings)
 
 
 def write_allennlp(path: Path, *, num_layers: int | None = 3, forget: bool = False) -> None:

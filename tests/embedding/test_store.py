@@ -20,7 +20,7 @@ from elmokit.embedding.records import Meta, Record
 from elmokit.embedding.store import VectorStore, chunk_path, is_store
 from elmokit.embedding.store_writer import StoreWriter, delete_store
 from elmokit.errors import FormatError
-from tests.contracts.dump import FORMS, META, SENTENCES, assert_holds, assert_same, dumps, make_records
+from tests.contracts.dump import FORMS, META, SENTENCES, assert_closed, assert_holds, assert_same, dumps, make_records
 
 
 def add_all(writer: StoreWriter, records: list[Record]) -> None:
@@ -83,6 +83,13 @@ def test_reading_all_records_maps_no_vectors(tmp_path: Path) -> None:
     assert np.shares_memory(built[0].vectors, built.read_matrix(0))
 
 
+def test_closed_is_not_damaged(tmp_path: Path) -> None:
+    embeddings = build(tmp_path / "store", META, make_records(META))
+    assert embeddings[0].text == "The play"
+    embeddings.close()
+    assert_closed(embeddings)
+
+
 def test_matrices_are_mapped_and_whole(tmp_path: Path) -> None:
     meta = replace(META, num_layers=3)
     records = make_records(meta)
@@ -103,7 +110,6 @@ def test_few_chunks_stay_open(tmp_path: Path) -> None:
     assert_holds(built, records)
     assert built.num_chunks == len(records)
     assert len(built._open) == store_module.OPEN_CHUNKS
-    built.close()
     assert_same(built[7], records[7])
 
 

@@ -1,12 +1,13 @@
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 import torch
 
 import elmokit
-from elmokit.errors import ConfigError, FormatError, WeightsError
-from elmokit.formats import SAVE_FORMATS, detect_format, load, save
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError, VocabularyError, WeightsError
+from elmokit.formats import SAVE_FORMATS, SaveFormat, detect_format, load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from tests.contracts.format import Tiny, save_quietly
@@ -35,7 +36,7 @@ def test_loading_leaves_the_random_state_alone(bilm: BiLM, tmp_path: Path) -> No
 
 
 def test_an_unknown_format_is_not_written(bilm: BiLM, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"'onnx' cannot be written: choose native, bilm, nlpl\.") as caught:
+    with pytest.raises(ConfigError, match=r"^format 'onnx' is unknown: choose native, bilm or nlpl\.$") as caught:
         save(bilm, tmp_path / "m", format="onnx")  # type: ignore[arg-type]
     assert_one_sentence(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -62,9 +63,34 @@ def test_a_path_that_does_not_exist(tmp_path: Path) -> None:
     assert_one_sentence(caught.value, tmp_path / "nowhere")
 
 
+@pytest.mark.parametrize("format", ["native", "bilm", "nlpl"])
+@pytest.mark.parametrize("content", [b"the\nplay\n", b"<S>\n</S>\n", b"\xff\xfe", b""])
+def test_a_vocabulary_that_nobody_needs_is_no_reason_to_fail(
+    format: SaveFormat, content: bytes, tiny: Tiny, tmp_path: Path
+) -> None:
+    path = tmp_path / ("m.zip" if format == "nlpl" else "m")
+    save(tiny("characters"), path, format=format)
+    if format == "nlpl":
+        shutil.unpack_archive(path, tmp_path / "m")
+    (tmp_path / "m" / "vocab.txt").write_bytes(content)
+    with pytest.warns(ElmokitWarning, match=r"without its vocabulary, which it does not need: .*vocab\.txt") as caught:
+        bilm = load(tmp_path / "m")
+    assert len(caught) == 1 and bilm.vocabulary is None
+    assert fingerprint(bilm) == fingerprint(tiny("characters"))
+
+
+@pytest.mark.parametrize("kind", ["softmax", "tokens"])
+@pytest.mark.parametrize("format", ["native", "bilm"])
+def test_a_vocabulary_that_is_needed_must_be_right(kind: str, format: SaveFormat, tiny: Tiny, tmp_path: Path) -> None:
+    save_quietly(tiny(kind), tmp_path / "m", format=format)
+    (tmp_path / "m" / "vocab.txt").write_text("the\nplay\n")
+    with pytest.raises(VocabularyError, match="lacks <S>"):
+        load(tmp_path / "m")
+
+
 @pytest.mark.parametrize("name", ["x" * 300, "a" * 100_000, "nul\0nul", "two\nlines", "no such model", "", " "])
 def test_names_that_are_nothing(name: str) -> None:
-    with pytest.raises(FormatError) as caught:
+    with pytest.raises(FormatError if name else ConfigError) as caught:
         load(name)
     assert_one_sentence(caught.value)
 

@@ -20,6 +20,7 @@ from tests.formats.makers import (
     WORDS,
     assert_one_sentence,
     many_langs_tensors,
+    refused,
     write_dictionary,
     write_many_langs,
 )
@@ -115,9 +116,14 @@ def test_the_named_place_comes_first_then_the_directory(tmp_path: Path) -> None:
     assert characters_of(load(directory)).max_characters == 13
 
 
-@pytest.mark.parametrize("config_path", ["/no/such.json", "x" * 5000, "nul\0nul", ""])
-def test_defaults_without_an_architecture(config_path: str, tmp_path: Path) -> None:
-    bilm = load(write_many_langs(tmp_path / "m", config_path=config_path))
+@pytest.mark.parametrize("config_path", ["/no/such.json", "x" * 5000, "nul\0nul", "", "configs\\mine.json"])
+def test_a_missing_architecture_is_refused(config_path: str, tmp_path: Path) -> None:
+    refused(write_many_langs(tmp_path / "m", config_path=config_path), FormatError, "lacks its architecture file.*copy")
+
+
+@pytest.mark.parametrize("name", ["cnn_50_100_512_4096_sample.json", "cnn_0_100_512_4096_sample.json"])
+def test_released_models_come_without_their_architecture(name: str, tmp_path: Path) -> None:
+    bilm = load(write_many_langs(tmp_path / "m", config_path=f"/home/somebody/configs/{name}"))
     assert (characters_of(bilm).activation, characters_of(bilm).max_characters) == ("relu", 50)
     assert (bilm.config.lstm.cell_clip, bilm.config.lstm.projection_clip) == (3.0, 3.0)
 

@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import stat
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from safetensors.torch import load_file
 from tools import model_card, package_model
 
 import elmokit
-from elmokit.errors import ConfigError, ElmokitError, FormatError, WeightsError
+from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError, WeightsError
 from elmokit.formats import describe, load, packaged, save
 from elmokit.formats.packaged import PackagedModel, find_packaged, write_packaged
 from elmokit.formats.parts import fingerprint
@@ -155,8 +156,14 @@ def test_a_packaged_model_is_loaded_by_name(stand_in: PackagedModel, tiny_bilm: 
 
 def test_an_existing_path_comes_first(stand_in: PackagedModel, tiny: Tiny, place: Path) -> None:
     save(tiny("bare"), place.parent / "mini")
-    assert fingerprint(load("mini")) == fingerprint(tiny("bare"))
-    assert describe("mini").version is None
+    for call in (load, describe):
+        with pytest.warns(ElmokitWarning, match=r"^mini is read from the working .* write \./mini .*models.mini"):
+            call("mini")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fingerprint(load("./mini")) == fingerprint(load(Path("mini"))) == fingerprint(tiny("bare"))
+        assert fingerprint(load(str(packaged.FOLDER / "mini"))) == stand_in.fingerprint
+        assert describe("./mini").version is None
     with pytest.raises(FormatError, match="does not exist"):
         load(Path("mini.no"))
 

@@ -243,6 +243,7 @@ def test_many_langs_defaults(missing, tmp_path):
     reference.write_many_langs(tmp_path, model)
     if missing == "architecture file":
         (tmp_path / "configs" / "cnn.json").unlink()
+        (tmp_path / "config.json").write_text('{"config_path": "configs/cnn_50_100_512_4096_sample.json"}')
     else:
         (tmp_path / "configs" / "cnn.json").write_text('{"encoder": {"name": "elmo"}, "token_embedder": {}}')
     expected = reference.pad(reference.run_many_langs(model, BATCHES[0])[0])[0]

@@ -86,7 +86,7 @@ def test_other_widths(width: int) -> None:
 
 @pytest.mark.parametrize("width", [2, 0, -5])
 def test_a_row_needs_three_columns(width: int) -> None:
-    with pytest.raises(ConfigError, match=rf"max_characters \({width}\) must be at least 3.*\.$"):
+    with pytest.raises(ConfigError, match=rf"max_characters \({width}\) must be an integer of at least 3.*\.$"):
         ByteIndexer(width)
     with pytest.raises(ConfigError, match=rf"max_characters \({width}\)"):
         TableIndexer(CHARACTERS, None, width)

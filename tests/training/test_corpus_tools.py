@@ -7,7 +7,6 @@ import warnings
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +85,7 @@ def kill_oneself(block: Block) -> None:
 
 
 def test_processes_must_be_some(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="processes is 0"):
+    with pytest.raises(ConfigError, match=r"processes \(0\) must be"):
         count_words(write_files(tmp_path, ["a\n"]), processes=0)
 
 
@@ -137,10 +136,10 @@ def test_vocabularies_are_sorted_and_cut(tmp_path: Path) -> None:
     for nothing in ({}, {"<S>": 3, "</S>": 3, "<UNK>": 9}, {"rare": 1}):
         with pytest.raises(InputError, match="no word occurs 2 times or more"):
             build_vocabulary(nothing, min_count=2)
-    options: list[dict[str, Any]] = [{"max_size": 3}, {"min_count": 0}]
-    for option in options:
-        with pytest.raises(ConfigError, match="special tokens"):
-            build_vocabulary(counts, **option)
+    with pytest.raises(ConfigError, match=r"max_size \(3\) must be an integer of at least 4"):
+        build_vocabulary(counts, max_size=3)
+    with pytest.raises(ConfigError, match=r"min_count \(0\) must be an integer of at least 1"):
+        build_vocabulary(counts, min_count=0)
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -290,7 +289,7 @@ def test_nothing_is_left_of_shards_that_failed(tmp_path: Path, monkeypatch: pyte
     empty = write_files(tmp_path, ["\n"])
     with pytest.raises(InputError, match="there is no sentence"):
         write_shards(empty, tmp_path / "out", num_shards=2)
-    with pytest.raises(ConfigError, match="num_shards is 0"):
+    with pytest.raises(ConfigError, match=r"num_shards \(0\)"):
         write_shards(paths, tmp_path / "out", num_shards=0)
     full = OSError(28, "No space left on device")
     monkeypatch.setattr(corpus_tools._ShardWriter, "_append", lambda self: (_ for _ in ()).throw(full))

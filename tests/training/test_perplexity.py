@@ -350,10 +350,11 @@ def test_marks_are_never_offered(bilm: BiLM) -> None:
         (["the", "play"], 2, 10, r"position 2 is outside the sentence of 2 tokens \(the play\): give one from 0 to 1"),
         (["the", "play"], -3, 10, "position -3"),
         ([], 0, 10, "no token"),
-        (["the"], 0, 0, "at least 1"),
-        (["the"], 0, -4, "at least 1"),
     ],
 )
 def test_a_place_that_is_not_there(bilm: BiLM, tokens: list[str], place: int, number: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         find_substitutes(bilm, tokens, place, number=number)
+    for wrong in (0, -4):
+        with pytest.raises(ConfigError, match=rf"number \({wrong}\) must be an integer of at least 1"):
+            find_substitutes(bilm, ["the"], 0, number=wrong)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from elmokit.analysis.report import Block, Chart, Concordance, Map, Report, Table, printable
-from elmokit.errors import ElmokitError
+from elmokit.arguments import shown
+from elmokit.errors import ElmokitError, FormatError
 from elmokit.filesystem import write_bytes_atomic, write_text_atomic
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 def write_report(report: Report, folder: Path) -> list[Path]:
     """Write page.html, report.json and the pictures into a folder, and say what was written; the page comes last."""
+    figures = _check(report)
+    if folder.exists() and not folder.is_dir():
+        raise FormatError(f"the report's folder {folder} is a file: give the name of a folder.")
     pictures: dict[str, bytes] = {}
     drawings: dict[str, str] = {}
     for block in report.blocks:
@@ -41,9 +45,23 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for file_name, data in pictures.items():
         write_bytes_atomic(folder / file_name, data)
-    write_text_atomic(folder / "report.json", json.dumps(dict(report.figures), ensure_ascii=False, indent=2) + "\n")
+    write_text_atomic(folder / "report.json", figures + "\n")
     write_text_atomic(folder / "page.html", page)
     return [folder / name for name in (*pictures, "report.json", "page.html")]
+
+
+def _check(report: Report) -> str:
+    """The figures as JSON, if the report is one that can be written; JSON knows no NaN."""
+    if not isinstance(report, Report):
+        raise TypeError(f"report is {shown(report)}: give a Report.")
+    for block in report.blocks:
+        if not isinstance(block, Block):
+            raise TypeError(f"a block of the report is {shown(block)}: give text, a table, a concordance or a picture.")
+    try:
+        return json.dumps(dict(report.figures), ensure_ascii=False, indent=2, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        what = "NaN or infinite numbers, which JSON cannot" if isinstance(error, ValueError) else str(error)
+        raise type(error)(f"the figures of the report hold {what}.") from None
 
 
 def to_html(report: Report, drawings: Mapping[str, str]) -> str:

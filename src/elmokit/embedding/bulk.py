@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from elmokit.arguments import check_integer, check_path, shown
 from elmokit.embedding.dumps import check_output, dump_format, guard_dump, jsonl, open_embeddings, write_part
 from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output
 from elmokit.embedding.journal import (
@@ -122,6 +123,12 @@ def embed_file(
     Raises:
         FormatError: if `output` or its journal belongs to another model, input or settings; nothing is changed then.
     """
+    check_path("source", source)
+    check_path("output", output)
+    if not isinstance(embedder, Embedder):
+        raise ConfigError(f"embedder is {shown(embedder)}: give an Embedder, e.g. Embedder('mini').")
+    if options is not None and not isinstance(options, EmbedOptions):
+        raise ConfigError(f"options is {shown(options)}: give EmbedOptions(…).")
     options = options or EmbedOptions()
     run = _Run(source, embedder, options, report or (lambda progress: None))
     if str(output) == "-":
@@ -158,8 +165,8 @@ class _Run:
         self._progress = Progress()
         if embedder.state == "carry":
             embedder.runner.carried = None
-        if options.batch_size is not None and options.batch_size < 1:
-            raise ConfigError(f"batch_size ({options.batch_size}) must be at least 1.")
+        if options.batch_size is not None:
+            check_integer("batch_size", options.batch_size, at_least=1)
         carry = embedder.state == "carry"
         self._batch_size = options.batch_size or (CARRY_ROWS if carry else None)
         self._step = self._batch_size or 1 if carry else 1
@@ -287,7 +294,10 @@ class _Run:
     def _embed(self, window: list[str], reader: LineReader) -> Iterator[tuple[str, Embedded]]:
         inputs = [line if self._options.input == "text" else line.split() for line in window]
         progress = self._progress
-        results = self._embedder.embed_window(inputs, self._output, batch_size=self._batch_size)
+        first = reader.num_lines - len(window) + 1
+        results = self._embedder.embed_window(
+            inputs, self._output, batch_size=self._batch_size, what="line", first=first
+        )
         for line, embedded in zip(window, results, strict=True):
             progress.num_tokens += len(embedded.tokens)
             progress.num_unknown += self._embedder.count_unknown(embedded.tokens)

@@ -5,26 +5,30 @@ Notation: L layers, T tokens of a text, D = 2P width of a vector.
 
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmokit.arguments import check_choice, check_flag, check_integer, is_path, shown
 from elmokit.cores import usable_cores
 from elmokit.embedding.batches import SentenceRunner
+from elmokit.embedding.encoding import Encoding, progress_over
+from elmokit.embedding.finite import to_finite
 from elmokit.embedding.pooling import Floats, Layers, Selection, parse_selection
 from elmokit.embedding.windows import cut_windows
-from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.text.tokenize import Token, tokenize
+from elmokit.text.tokens import check_texts, check_tokens
 
 State = Literal["reset", "carry", "warm"]
+STATES: tuple[State, ...] = ("reset", "carry", "warm")
 CARRY_ROWS = 32
 """Rows of a batch with state "carry", if not said."""
 Input = str | Sequence[str]
@@ -55,23 +59,27 @@ class Embedder:
 
     To the last bit for the same texts in the same order; within rounding (1e-5 for the packaged model) otherwise.
 
+    Vectors that hold NaN or infinite numbers are never handed out: every method raises an error that names the first
+    such text (see `elmokit.embedding.finite`).
+
     Args:
-        bilm: a loaded model; it is used as it is and stays the caller's.
+        bilm: a loaded model, which is used as it is and stays the caller's; or the name or path of one, which is loaded
+            as `elmokit.load` does.
         state: "reset" starts every sentence from zero. "warm" starts every sentence from the state after a neutral
-            prefix. "carry" goes on from the last batch, row by row, as the peers do: then order and batch size matter.
+            prefix. "carry" continues from the last batch, row by row, as the peers do: order and batch size matter.
         threads: cores to use on a CPU; None takes all that the process may use.
         int8: compute the LSTMs with 8-bit weights: faster, slightly different vectors.
         batch_tokens: tokens of a batch, which bounds the memory it takes; None is what is fastest.
         name: what to call the model in dumps.
 
     Example:
-        >>> embedder = Embedder.from_pretrained("path/to/model")
-        >>> embedder.embed(["The play was cancelled.", ["already", "tokenised"]])  # list of arrays (L, T, 2P)
+        >>> embedder = Embedder("path/to/model")
+        >>> embedder.embed(["The play was cancelled.", ["already", "tokenized"]])  # list of arrays (L, T, 2P)
     """
 
     def __init__(
         self,
-        bilm: BiLM,
+        bilm: BiLM | str | Path,
         *,
         state: State = "reset",
         threads: int | None = None,
@@ -79,19 +87,19 @@ class Embedder:
         batch_tokens: int | None = None,
         name: str = "",
     ) -> None:
-        if state not in ("reset", "carry", "warm"):
-            raise ConfigError(f"state {state!r} is unknown: choose reset, carry or warm.")
-        if threads is not None and threads < 1:
-            raise ConfigError(f"threads ({threads}) must be at least 1.")
-        if batch_tokens is not None and batch_tokens < 1:
-            raise ConfigError(f"batch_tokens ({batch_tokens}) must be at least 1.")
+        check_choice("state", state, STATES)
+        self._threads = usable_cores() if threads is None else check_integer("threads", threads, at_least=1)
+        self._batch_tokens = None if batch_tokens is None else check_integer("batch_tokens", batch_tokens, at_least=1)
+        self.int8 = check_flag("int8", int8)
+        if is_path(bilm):
+            name = name or str(bilm)
+            bilm = load(bilm).requires_grad_(False)
+        if not isinstance(bilm, BiLM):
+            raise ConfigError(f"Embedder() was given {shown(bilm)}: give a loaded model, or the name or path of one.")
         self.bilm = bilm
         self.name = name
-        self.int8 = int8
         self.state: State = state
-        self.runner = SentenceRunner(
-            bilm, threads=threads or usable_cores(), int8=int8, warm=state == "warm", max_tokens=batch_tokens
-        )
+        self.runner = self._make_runner()
         self._fingerprint: str | None = None
 
     @classmethod
@@ -108,8 +116,24 @@ class Embedder:
         """Load a model as `elmokit.load` does and put it on a device (the CPU by default)."""
         bilm = load(source).requires_grad_(False)
         if device is not None:
-            bilm = bilm.to(device)
+            bilm = _moved(bilm, device)
         return cls(bilm, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens, name=str(source))
+
+    def to(self, device: str | torch.device) -> Self:
+        """Move the model to a device; a carried state starts again from zero."""
+        self.bilm = _moved(self.bilm, device)
+        if self.runner.device != next(self.bilm.parameters()).device:
+            self.runner = self._make_runner()
+        return self
+
+    def _make_runner(self) -> SentenceRunner:
+        return SentenceRunner(
+            self.bilm,
+            threads=self._threads,
+            int8=self.int8,
+            warm=self.state == "warm",
+            max_tokens=self._batch_tokens,
+        )
 
     @property
     def fingerprint(self) -> str:
@@ -123,7 +147,7 @@ class Embedder:
         vocabulary = self.bilm.vocabulary
         if vocabulary is None or self.bilm.config.input.kind == "characters":
             return 0
-        return sum(token not in vocabulary for token in tokens)
+        return sum(token not in vocabulary for token in check_tokens(tokens, "tokens"))
 
     def select(self, layers: Layers = "all", pooling: str | None = None) -> Selection:
         """Understand what layers and pooling a user asks for, for this model."""
@@ -146,16 +170,19 @@ class Embedder:
         Args:
             inputs: raw texts (str) or token lists. A text is split into sentences, each run on its own, and the results
                 joined along T.
-            layers: "all" → (L, T, D); "top", "average", a layer's number or one weight a layer → (T, D).
+            layers: "all" → (L, T, D); "top", "average", a layer's number or one weight per layer → (T, D).
             pooling: "mean" or "max" over the tokens removes T.
             dtype: "float32" or "float16".
             batch_size: with state "carry", rows of a batch; otherwise at most so many sentences at a time.
             split_sentences: False runs a text as one sequence.
             convert_to_tensor: torch tensors instead of numpy arrays.
             with_tokens: `Embedded` records with tokens and character offsets instead of bare vectors.
+
+        Raises:
+            InputError: if an input is neither a str nor a list of str; it is named by its number, from 0.
+            WeightsError: if vectors come out as NaN or infinite, because the weights are.
+            ConfigError: if a setting is wrong, or numbers are too large for float16.
         """
-        if isinstance(inputs, str):
-            raise InputError(f"embed() was given the str {inputs[:40]!r}: give a list of texts, e.g. [text].")
         return list(
             self.embed_stream(
                 inputs,
@@ -186,14 +213,28 @@ class Embedder:
 
         At most `window` inputs are read ahead at a time; batches are formed inside a window.
         """
-        output = Output(self.select(layers, pooling), _dtype(dtype), convert_to_tensor)
-        if batch_size is not None and batch_size < 1:
-            raise ConfigError(f"batch_size ({batch_size}) must be at least 1.")
-        blank, step = 0, (batch_size or CARRY_ROWS) if self.state == "carry" else 1
-        for part in cut_windows(inputs, step, window):
-            for embedded in self.embed_window(part, output, batch_size=batch_size, split_sentences=split_sentences):
+        texts = check_texts(inputs, "inputs")
+        output = Output(self.select(layers, pooling), _dtype(dtype), check_flag("convert_to_tensor", convert_to_tensor))
+        check_flag("split_sentences", split_sentences)
+        for name, value in (("batch_size", batch_size), ("window", window)):
+            if value is not None:
+                check_integer(name, value, at_least=1)
+        step = (batch_size or CARRY_ROWS) if self.state == "carry" else 1
+        windows = cut_windows(texts, step, window)
+        stream = self._embed_windows(windows, output, batch_size=batch_size, split_sentences=split_sentences)
+        return stream if check_flag("with_tokens", with_tokens) else (embedded.vectors for embedded in stream)
+
+    def _embed_windows(
+        self, windows: Iterable[Sequence[Input]], output: Output, *, batch_size: int | None, split_sentences: bool
+    ) -> Iterator[Embedded]:
+        done = blank = 0
+        for part in windows:
+            for embedded in self.embed_window(
+                part, output, batch_size=batch_size, split_sentences=split_sentences, first=done
+            ):
                 blank += not embedded.tokens
-                yield embedded if with_tokens else embedded.vectors
+                yield embedded
+            done += len(part)
         if blank and output.selection.pooling:
             warnings.warn(
                 f"{blank} texts have no tokens: their pooled vectors are zeros.", ElmokitWarning, stacklevel=2
@@ -206,8 +247,13 @@ class Embedder:
         *,
         batch_size: int | None = None,
         split_sentences: bool = True,
+        what: str = "text",
+        first: int = 0,
     ) -> Iterator[Embedded]:
-        """The texts of one window; which batches are formed depends on these inputs alone."""
+        """The texts of one window; which batches are formed depends on these inputs alone.
+
+        The inputs are taken to be str or lists of str. In messages they are called `what` and numbered from `first`.
+        """
         texts = [_sentences(text, split_sentences) for text in inputs]
         sentences = [sentence for text in texts for sentence, _ in text]
         vectors = iter(
@@ -215,43 +261,75 @@ class Embedder:
             if self.state == "carry"
             else self.runner.run(sentences, output.selection, batch_size)
         )
-        for text in texts:
-            yield self._join(text, [next(vectors) for _ in text], output)
+        for number, text in enumerate(texts, start=first):
+            yield self._join(text, [next(vectors) for _ in text], output, f"{what} {number}")
 
     def encode(
         self,
-        texts: str | Sequence[Input],
+        texts: str | Iterable[Input] | None = None,
         batch_size: int = 32,
         show_progress_bar: bool | None = None,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
+        *,
+        sentences: str | Iterable[Input] | None = None,
+        output_value: str = "sentence_embedding",
+        convert_to_numpy: bool | None = None,
+        device: str | torch.device | None = None,
+        precision: str = "float32",
+        **options: Any,
     ) -> Any:
-        """One vector a text, with sentence-transformers' signature: the mean of tokens and layers, float32.
+        """Vectors in the manner of sentence-transformers: the mean of the layers, float32, one vector per text.
 
-        A single str gives (D,), a list (n, D). `batch_size` is accepted for compatibility; batches are made by length.
+        A single str gives (D,), a list (n, D).
+
+        Args:
+            texts: one text or many; `sentences` is sentence-transformers' name for it.
+            batch_size: accepted for compatibility; batches are made by length.
+            show_progress_bar: show one on standard error.
+            convert_to_tensor: a torch tensor instead of a numpy array.
+            normalize_embeddings: make the length of each vector 1.
+            sentences: see `texts`.
+            output_value: "sentence_embedding", the mean over the tokens; or "token_embeddings", a list of (T, D), which
+                are torch tensors as in sentence-transformers unless `convert_to_numpy` is True.
+            convert_to_numpy: False without `convert_to_tensor` gives a list of torch tensors, one per text.
+            device: where to compute; the model stays there.
+            precision: "float32" only.
+            options: `prompt`, `prompt_name`, `truncate_dim`, `pool` and `chunk_size` are known and refused unless None.
         """
-        single = isinstance(texts, str)
-        given = [texts] if isinstance(texts, str) else list(texts)
-        vectors = np.zeros((len(given), self.bilm.config.output_dim), dtype=np.float32)  # (n, D)
-        stream = self.embed_stream(given, layers="average", pooling="mean", batch_size=None)
-        with _progress(stream, len(given), show_progress_bar) as results:
-            for row, vector in enumerate(results):
-                vectors[row] = vector
-        if normalize_embeddings:
-            norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-            vectors /= np.where(norms == 0, 1, norms)
-        result = torch.from_numpy(vectors) if convert_to_tensor else vectors
-        return result[0] if single else result
+        check_integer("batch_size", batch_size, at_least=1)
+        if show_progress_bar is not None:
+            check_flag("show_progress_bar", show_progress_bar)
+        encoding = Encoding.parse(
+            output_value=output_value,
+            convert_to_numpy=convert_to_numpy,
+            convert_to_tensor=convert_to_tensor,
+            normalize=normalize_embeddings,
+            precision=precision,
+            **options,
+        )
+        given = encoding.choose_texts(texts, sentences)
+        if device is not None:
+            self.to(device)
+        pooling = "mean" if encoding.pooled else None
+        stream = self.embed_stream([given] if isinstance(given, str) else given, layers="average", pooling=pooling)
+        with progress_over(stream, 1 if isinstance(given, str) else len(given), show_progress_bar) as results:
+            vectors = encoding.collect(results, self.bilm.config.output_dim)
+        return vectors[0] if isinstance(given, str) else vectors
 
     def _join(
-        self, text: list[tuple[tuple[str, ...], Sequence[Token] | None]], parts: list[Floats], output: Output
+        self,
+        text: list[tuple[tuple[str, ...], Sequence[Token] | None]],
+        parts: list[Floats],
+        output: Output,
+        place: str,
     ) -> Embedded:
         """The sentences of a text as one array."""
         selection, width = output.selection, self.bilm.config.output_dim
         if not parts:
             parts = [np.zeros(_unpooled(selection, width), dtype=np.float32)]
         vectors = selection.pool(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2))
-        vectors = vectors.astype(output.dtype, copy=False)
+        vectors = to_finite(vectors, output.dtype, self.bilm, place)
         tokens = tuple(token for sentence, _ in text for token in sentence)
         offsets = None
         if not text or text[0][1] is not None:
@@ -270,25 +348,27 @@ def _sentences(text: Input, split: bool) -> list[tuple[tuple[str, ...], Sequence
         return [
             (tuple(token.text for token in sentence), sentence) for sentence in tokenize(text, split_sentences=split)
         ]
-    tokens = tuple(text)
-    if wrong := next((token for token in tokens if not isinstance(token, str)), None):
-        raise InputError(f"a token is {wrong!r} ({type(wrong).__name__}): tokens are str; raw text is one str.")
-    return [(tokens, None)]
+    return [(tuple(text), None)]
 
 
-def _dtype(name: str) -> Any:
-    if name not in ("float32", "float16"):
-        raise ConfigError(f"dtype {name!r} is unknown: choose float32 or float16.")
-    return np.dtype(name)
+def _dtype(name: Any) -> Any:
+    try:
+        dtype = np.dtype(name)
+    except TypeError:
+        dtype = None
+    if dtype is None or name is None or dtype not in (np.float32, np.float16):
+        raise ConfigError(f"dtype {shown(name)} is unknown: choose float32 or float16.")
+    return dtype
 
 
-@contextmanager
-def _progress(stream: Iterator[Any], total: int, show: bool | None) -> Iterator[Iterable[Any]]:
-    if not show:
-        yield stream
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True)) as progress:
-        yield progress.track(stream, total=total, description="embedding")
+def _moved(bilm: BiLM, device: Any) -> BiLM:
+    try:
+        target = torch.device(device)
+        if target.type == "meta":
+            raise ValueError("it holds no numbers")
+        return bilm.to(target)
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:150]
+        raise ConfigError(
+            f"the model cannot be put on device {str(device)!r} ({reason}): give one that this machine has, e.g. cpu."
+        ) from None

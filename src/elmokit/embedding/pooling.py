@@ -11,6 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.arguments import check_choice, shown
 from elmokit.errors import ConfigError
 
 Layers = str | int | Sequence[float]
@@ -66,8 +67,8 @@ class Selection:
 
 def parse_selection(layers: Layers, pooling: str | None, num_layers: int) -> Selection:
     """Understand "all", "top", "average", a layer's number or a list of weights, and "mean", "max" or None."""
-    if pooling not in (None, "none", "mean", "max"):
-        raise ConfigError(f"pooling {pooling!r} is unknown: choose mean, max or none.")
+    if pooling is not None:
+        check_choice("pooling", pooling, ("mean", "max", "none"))
     reduction: Pooling | None = None if pooling in (None, "none") else pooling  # type: ignore[assignment]
     return Selection(num_layers, _weights(layers, num_layers), reduction)
 
@@ -82,14 +83,22 @@ def _weights(layers: Layers, num_layers: int) -> tuple[float, ...] | None:
             return _one_hot(num_layers - 1, num_layers)
         raise ConfigError(f"layers {layers!r} is unknown: choose all, top, average, a layer's number or weights.")
     if isinstance(layers, Sequence | np.ndarray):
-        weights = tuple(float(weight) for weight in layers)
+        try:
+            weights = tuple(float(weight) for weight in layers)
+        except (TypeError, ValueError):
+            weights = ()
         if len(weights) != num_layers or not np.isfinite(weights).all() or not any(weights):
             raise ConfigError(
-                f"layers has {len(weights)} weights {weights}: give one finite number for each of the "
-                f"{num_layers} layers, not all zero."
+                f"layers has {len(layers)} weights, {shown(layers)}: give one finite number for each of "
+                f"the {num_layers} layers, not all zero."
             )
         return weights
-    number = operator.index(layers)
+    try:
+        number = operator.index(layers)
+    except TypeError:
+        raise ConfigError(
+            f"layers ({shown(layers)}) is unknown: choose all, top, average, a layer's number or weights."
+        ) from None
     if isinstance(layers, bool) or not 0 <= number < num_layers:
         raise ConfigError(f"there is no layer {layers}: this model has layers 0 to {num_layers - 1}.")
     return _one_hot(number, num_layers)

@@ -7,7 +7,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
@@ -16,7 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit._version import __version__
+from elmokit.arguments import shown
 from elmokit.errors import FormatError
+from elmokit.text.tokens import check_tokens
 
 Vectors = NDArray[np.floating]
 Sentence = tuple[str, tuple[str, ...]]
@@ -130,7 +132,9 @@ def to_json(value: Any) -> bytes:
 
 def checked(records: Iterable[Record], meta: Meta) -> tuple[Iterator[Record], Meta]:
     """The records, each compared with the meta, and the meta completed by the first of them."""
-    stream = iter(records)
+    if not isinstance(records, Iterable):
+        raise FormatError(f"records are {shown(records)}: give Record objects, one per sentence.")
+    stream = map(_checked_record, records, count())
     first = next(stream, None)
     if first is None:
         return iter(()), meta if meta.width is not None else replace(meta, width=0)
@@ -142,6 +146,14 @@ def checked(records: Iterable[Record], meta: Meta) -> tuple[Iterator[Record], Me
             yield record
 
     return run(), meta
+
+
+def _checked_record(record: Any, number: int) -> Record:
+    if not isinstance(record, Record):
+        raise FormatError(f"records hold {shown(record)} at {number}: give Record objects, one per sentence.")
+    if not isinstance(record.vectors, np.ndarray):
+        raise FormatError(f"the vectors of record {number} are {shown(record.vectors)}: give a numpy array.")
+    return record
 
 
 class Embeddings(ABC):
@@ -217,6 +229,8 @@ class Embeddings(ABC):
 
     def _place(self, index: int) -> int:
         length = len(self)
+        if not hasattr(index, "__index__") or isinstance(index, bool):
+            raise TypeError(f"records have numbers: give an int or a slice as index, not {shown(index)}.")
         place = range(length)[index] if -length <= index < length else None
         if place is None:
             raise IndexError(f"there is no record {index}: {self.path} holds {length}.")
@@ -225,7 +239,7 @@ class Embeddings(ABC):
 
 def wanted_sentence(sentence: str | Sequence[str]) -> tuple[int, str | tuple[str, ...]]:
     """Which half of a `Sentence` to compare, and with what."""
-    return (0, sentence.strip()) if isinstance(sentence, str) else (1, tuple(sentence))
+    return (0, sentence.strip()) if isinstance(sentence, str) else (1, check_tokens(sentence))
 
 
 class Slice(Sequence[Record]):

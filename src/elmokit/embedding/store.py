@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, wanted_sentence
-from elmokit.errors import FormatError
+from elmokit.errors import FormatError, closed_error
 
 META, LOCK = "meta.json", "lock"
 PARTS = ("vectors", "index", "tokens", "texts", "arrays")
@@ -198,6 +198,7 @@ class VectorStore(Embeddings):
         for manifest in self.manifests:
             self._starts.append(self._starts[-1] + manifest.num_records)
         self._open: OrderedDict[int, Chunk] = OrderedDict()
+        self._closed = False
 
     def __len__(self) -> int:
         return self._starts[-1]
@@ -267,6 +268,7 @@ class VectorStore(Embeddings):
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
         """See `Embeddings`; hashes are compared first, so that hardly any sentence is read."""
+        self._check_open()
         part, wanted = wanted_sentence(sentence)
         goal = sentence_hash(encode_text(wanted) if isinstance(wanted, str) else encode_tokens(wanted))
         found = []
@@ -285,13 +287,19 @@ class VectorStore(Embeddings):
 
     def close(self) -> None:
         """Unmap the files; arrays handed out keep theirs."""
+        self._closed = True
         self._open.clear()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed_error(self.path)
 
     def _locate(self, index: int) -> tuple[Chunk, int]:
         number = bisect.bisect_right(self._starts, index) - 1
         return self._chunk(number), index - self._starts[number]
 
     def _chunk(self, number: int) -> Chunk:
+        self._check_open()
         if number not in self._open:
             while len(self._open) >= self._open_chunks:
                 self._open.popitem(last=False)

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from elmokit.arguments import check_choice, check_flag, check_path, shown
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, ElmokitError, FormatError
 from elmokit.filesystem import atomic_directory, guard_output
@@ -59,7 +60,7 @@ def detect_format(path: str | Path) -> "Format":
     """Say which format a path is in, without reading any weights."""
     from elmokit.formats.locate import locate
 
-    return locate(Path(path)).format
+    return locate(check_path("path", path)).format
 
 
 def save(
@@ -84,10 +85,14 @@ def save(
     Raises:
         FormatError: if `path` exists and may not be replaced, or the format cannot hold the model.
     """
-    path = Path(path)
-    if format not in SAVE_FORMATS:
-        raise ConfigError(f"format {format!r} cannot be written: choose {', '.join(SAVE_FORMATS)}.")
-    if float16 and format != "native":
+    from elmokit.model.bilm import BiLM
+
+    path = check_path("path", path)
+    if not isinstance(bilm, BiLM):
+        raise ConfigError(f"bilm is {shown(bilm)}: give a loaded model; to copy a file, load it first.")
+    check_choice("format", format, SAVE_FORMATS)
+    check_flag("overwrite", overwrite)
+    if check_flag("float16", float16) and format != "native":
         raise ConfigError(f"float16 weights cannot be written as {format}: choose native, or leave float16 out.")
     if format == "nlpl" and path.suffix != ".zip":
         raise FormatError(f"{path} does not end in .zip, but the nlpl format is a zip: name it so.")
@@ -173,7 +178,7 @@ def _load(source: str | Path, weights: str | Path | None) -> tuple["BiLM", "Loca
     from elmokit.formats.locate import locate
     from elmokit.formats.parts import assemble
 
-    location = locate(path, Path(weights) if weights is not None else None)
+    location = locate(path, check_path("weights", weights) if weights is not None else None)
     origin = str(location.archive or location.weights or location.directory)
     try:
         parts = _read(location).with_languages(languages)
@@ -186,8 +191,9 @@ def _load(source: str | Path, weights: str | Path | None) -> tuple["BiLM", "Loca
 
 def _resolve(source: str | Path) -> _Source:
     """Find what a user named, and fetch it if need be."""
-    path = Path(source)
+    path = check_path("source", source)
     if isinstance(source, Path) or os.path.exists(path):  # false, not an error, for a name that no file can have
+        packaged.warn_of_shadow(source)
         return _Source(path)
     if package := packaged.find_packaged(source):
         return _Source(package.path, package=package)

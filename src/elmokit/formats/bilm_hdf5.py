@@ -23,7 +23,7 @@ from elmokit.errors import ElmokitWarning, FormatError, WeightsError
 from elmokit.filesystem import foreign_files
 from elmokit.formats.bilm_options import MARK, config_to_options, options_to_config, read_options
 from elmokit.formats.hdf5_file import Hdf5Reader
-from elmokit.formats.parts import ModelParts
+from elmokit.formats.parts import ModelParts, read_spare_vocabulary
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import read_vocabulary, write_vocabulary
 
@@ -46,9 +46,12 @@ class _Entry(NamedTuple):
 def read(options_path: Path, weights_path: Path, vocabulary_path: Path | None = None) -> ModelParts:
     """Read a model from its two files, and its vocabulary if there is one."""
     options = read_options(options_path)
-    vocabulary = read_vocabulary(vocabulary_path) if vocabulary_path else None
     with Hdf5Reader(weights_path) as file:
         _refuse_one_direction(file, weights_path)
+        needed = SOFTMAX_BIAS in file or "char_cnn" not in options
+        vocabulary = None
+        if vocabulary_path is not None:
+            vocabulary = (read_vocabulary if needed else read_spare_vocabulary)(vocabulary_path)
         config = options_to_config(options, file, vocabulary, origin=str(options_path))
         _refuse_more_than_declared(config, file, options_path)
         tensors = {}

@@ -6,6 +6,7 @@ token's row. Its highway has the opposite sign to ours and its gates are packed 
 
 import os
 import pickle
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from elmokit.text.vocabulary import SPECIALS, Vocabulary
 
 CONFIG, ENCODER, TOKEN_EMBEDDER, CLASSIFIER = "config.json", "encoder.pkl", "token_embedder.pkl", "classifier.pkl"
 _BOUNDARIES = ("<bos>", "<eos>", "<oov>")  # in the order of our SPECIALS
+_RELEASED = re.compile(r"cnn_\d+_\d+_512_4096_sample\.json")
+"""Architecture files of the released models, which come without them; what they say is what is taken by default."""
 
 
 def read(directory: Path) -> ModelParts:
@@ -86,7 +89,12 @@ def _read_architecture(directory: Path) -> dict[str, Any]:
             architecture = read_settings(candidate)
             break
     else:
-        return {}
+        if _RELEASED.fullmatch(base):
+            return {}
+        raise FormatError(
+            f"{directory} lacks its architecture file {base[:100]!r}, which alone names its activation and clips: "
+            f"copy it from ELMoForManyLangs' configs/ into {directory / 'configs'}."
+        )
     if not isinstance(architecture, dict):
         raise ConfigError(f"{candidate} is not an architecture file: it must hold an object.")
     for part in ("encoder", "token_embedder"):

@@ -13,7 +13,7 @@ from elmokit._version import __version__
 from elmokit.config import CharacterInput, parse_config, read_settings
 from elmokit.errors import FormatError, WeightsError
 from elmokit.filesystem import foreign_files
-from elmokit.formats.parts import ModelParts, check_shapes, empty_model, expected_shapes
+from elmokit.formats.parts import ModelParts, check_shapes, empty_model, expected_shapes, read_spare_vocabulary
 from elmokit.model.bilm import BiLM
 from elmokit.text.characters import TableIndexer
 from elmokit.text.dictionary import dictionary_text, read_dictionary
@@ -27,7 +27,10 @@ def read(directory: Path) -> ModelParts:
     """Read a model directory."""
     settings = read_settings(directory / CONFIG)
     config = parse_config(_model_section(settings, directory / CONFIG), origin=str(directory / CONFIG))
-    vocabulary = read_vocabulary(directory / VOCABULARY) if (directory / VOCABULARY).exists() else None
+    vocabulary = None
+    if (directory / VOCABULARY).exists():
+        needed = config.softmax or config.input.kind == "tokens"
+        vocabulary = (read_vocabulary if needed else read_spare_vocabulary)(directory / VOCABULARY)
     indexer = None
     if isinstance(config.input, CharacterInput) and config.input.alphabet == "table":
         indexer = TableIndexer(

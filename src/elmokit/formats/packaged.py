@@ -8,11 +8,12 @@ an editor changed; they lie beside the files, so they are no proof against inten
 import difflib
 import json
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from elmokit.errors import ConfigError, FormatError
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError
 from elmokit.filesystem import atomic_directory
 from elmokit.text.files import file_sha256
 
@@ -82,6 +83,17 @@ def find_packaged(name: str) -> PackagedModel | None:
                 f"{expected[:12]}…): {_REMEDY}."
             )
     return model
+
+
+def warn_of_shadow(source: str | Path) -> None:
+    """Say which model is used where a file or folder of the working directory has a packaged model's name."""
+    if isinstance(source, str) and source in NAMES:
+        warnings.warn(
+            f"{source} is read from the working directory ({Path(source).resolve()}), which hides the packaged model "
+            f"of that name: write ./{source} to mean yours, or {FOLDER / source} to get the packaged one.",
+            ElmokitWarning,
+            stacklevel=5,
+        )
 
 
 def suggest(name: str) -> list[str]:

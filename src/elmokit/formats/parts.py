@@ -2,17 +2,19 @@
 
 import hashlib
 import json
+import warnings
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
 from elmokit.config import ElmoConfig
-from elmokit.errors import WeightsError
+from elmokit.errors import ElmokitWarning, InputError, WeightsError
 from elmokit.model.bilm import BiLM
 from elmokit.text.characters import TableIndexer
 from elmokit.text.dictionary import dictionary_text
-from elmokit.text.vocabulary import Vocabulary
+from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,19 @@ class ModelParts:
         if self.config.languages or not languages:
             return self
         return replace(self, config=self.config.model_copy(update={"languages": languages}))
+
+
+def read_spare_vocabulary(path: Path) -> Vocabulary | None:
+    """The vocabulary of a model that needs none; one that cannot be used is left out, with a warning."""
+    try:
+        return read_vocabulary(path)
+    except InputError as error:
+        warnings.warn(
+            f"the model is loaded without its vocabulary, which it does not need: {error}",
+            ElmokitWarning,
+            stacklevel=6,
+        )
+        return None
 
 
 def empty_model(config: ElmoConfig, vocabulary: Vocabulary | None, indexer: TableIndexer | None) -> BiLM:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from elmokit.arguments import check_integer, shown
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.char_encoder import CharEncoder, TokenEncoder, TypeEncoder
@@ -82,6 +83,14 @@ class BiLM(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        if not isinstance(config, ElmoConfig):
+            raise ConfigError(f"BiLM() was given {shown(config)}: give an ElmoConfig, or use elmokit.load.")
+        if vocabulary is not None and not isinstance(vocabulary, Vocabulary):
+            raise ConfigError(
+                f"vocabulary is {shown(vocabulary)}: give a Vocabulary; elmokit.text.vocabulary.read_vocabulary reads "
+                "one from a file."
+            )
+        check_integer("seed", seed, at_least=0)
         _check_vocabulary(config, vocabulary)
         self.config = config
         self.vocabulary = vocabulary
@@ -115,6 +124,7 @@ class BiLM(nn.Module):
 
     def zero_state(self, num_rows: int) -> BiLMState:
         """The state before any sentence."""
+        check_integer("num_rows", num_rows, at_least=0)
         return BiLMState(self.forward_lstm.zero_state(num_rows), self.backward_lstm.zero_state(num_rows))
 
     def forward(
@@ -133,6 +143,8 @@ class BiLM(nn.Module):
             keep_boundaries: return the layers of `<S>` and `</S>` too, so that T grows by 2.
             engine: how to execute the LSTM layers; None is the plain reference.
         """
+        if not isinstance(char_ids, Tensor):
+            raise InputError(f"char_ids are {shown(char_ids)}: make them with bilm.to_char_ids(sentences).")
         if char_ids.dim() != 3:
             raise InputError(f"char_ids have shape {tuple(char_ids.shape)}: give (B, T, C), sentences × tokens × ids.")
         mask = (char_ids != 0).any(-1)  # (B, T)
@@ -227,6 +239,8 @@ def _every(outputs: list[Tensor], index: Tensor) -> Tensor:
 
 
 def _checked_state(state: BiLMState, num_rows: int) -> BiLMState:
+    if not isinstance(state, BiLMState):
+        raise InputError(f"state is {shown(state)}: give the state of an earlier output, or None to start from zero.")
     if state.num_rows != num_rows:
         raise InputError(
             f"the state remembers {state.num_rows} rows, but the batch has {num_rows}: "

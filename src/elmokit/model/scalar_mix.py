@@ -6,6 +6,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from elmokit.arguments import check_flag, check_integer, check_number, shown
 from elmokit.errors import ConfigError, InputError
 
 LayerNorm = bool | Literal["token", "batch"]
@@ -34,13 +35,14 @@ class ScalarMix(nn.Module):
         eps: float = 1e-12,
     ) -> None:
         super().__init__()
-        if initial_weights is not None and len(initial_weights) != num_layers:
-            raise ConfigError(f"initial_weights has {len(initial_weights)} values, but there are {num_layers} layers.")
-        if layer_norm not in (False, True, "token", "batch"):
-            raise ConfigError(f"layer_norm ({layer_norm!r}) must be False, True, 'token' or 'batch'.")
+        check_integer("num_layers", num_layers, at_least=1)
+        check_flag("trainable", trainable)
+        check_number("eps", eps, at_least=0)
+        if not isinstance(layer_norm, bool | str) or layer_norm not in (False, True, "token", "batch"):
+            raise ConfigError(f"layer_norm ({shown(layer_norm)}) must be False, True, 'token' or 'batch'.")
         self.layer_norm: Literal["token", "batch"] | None = "token" if layer_norm is True else layer_norm or None
         self.eps = eps
-        start = torch.zeros(num_layers) if initial_weights is None else torch.tensor(initial_weights, dtype=torch.float)
+        start = torch.zeros(num_layers) if initial_weights is None else _checked_weights(initial_weights, num_layers)
         self.weights = nn.Parameter(start, requires_grad=trainable)  # (L,)
         self.gamma = nn.Parameter(torch.ones(()), requires_grad=trainable)
 
@@ -51,10 +53,13 @@ class ScalarMix(nn.Module):
 
     def regularization(self, strength: float) -> Tensor:
         """λ‖w‖²: a large λ keeps the mix near the average, a small one lets it choose."""
-        return strength * self.weights.square().sum()
+        return check_number("strength", strength, at_least=0) * self.weights.square().sum()
 
     def forward(self, layers: Tensor, mask: Tensor) -> Tensor:
         """From layers (L, B, T, D) and mask (B, T) to their mix (B, T, D)."""
+        if not isinstance(layers, Tensor) or layers.dim() != 4:
+            given = f"shape {tuple(layers.shape)}" if isinstance(layers, Tensor) else shown(layers)
+            raise InputError(f"layers are a tensor (L, B, T, D), not {given}: give the layers of a biLM's output.")
         if layers.shape[0] != len(self.weights):
             raise InputError(f"{layers.shape[0]} layers were given to a mix of {len(self.weights)}.")
         if self.layer_norm is not None:
@@ -67,8 +72,25 @@ class ScalarMix(nn.Module):
             mean = layers.mean(-1, keepdim=True)  # (L, B, T, 1)
             variance = layers.var(-1, correction=0, keepdim=True)  # (L, B, T, 1)
         else:
+            if not isinstance(mask, Tensor) or mask.shape != layers.shape[1:3]:
+                given = f"shape {tuple(mask.shape)}" if isinstance(mask, Tensor) else shown(mask)
+                raise InputError(f"mask is a tensor (B, T), here {tuple(layers.shape[1:3])}, not {given}.")
             real = mask[..., None].to(layers.dtype)  # (B, T, 1)
             count = real.sum() * layers.shape[-1]
             mean = (layers * real).sum((1, 2, 3), keepdim=True) / count  # (L, 1, 1, 1)
             variance = (((layers - mean) * real) ** 2).sum((1, 2, 3), keepdim=True) / count  # (L, 1, 1, 1)
         return (layers - mean) / (variance + self.eps).sqrt()
+
+
+def _checked_weights(weights: Sequence[float], num_layers: int) -> Tensor:
+    try:
+        start = torch.as_tensor(weights, dtype=torch.float).detach().clone()  # (L,)
+    except (TypeError, ValueError, RuntimeError):
+        raise ConfigError(f"initial_weights ({shown(weights)}) must be {num_layers} numbers, one per layer.") from None
+    if start.shape != (num_layers,):
+        raise ConfigError(
+            f"initial_weights has {start.numel()} values, but there are {num_layers} layers: give one per layer."
+        )
+    if not start.isfinite().all():
+        raise ConfigError(f"initial_weights ({shown(weights)}) must be finite numbers.")
+    return start

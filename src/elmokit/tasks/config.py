@@ -5,6 +5,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from elmokit.arguments import shown
 from elmokit.config import Config, Positive
 from elmokit.errors import ConfigError
 from elmokit.training.config import Count, LoopConfig, OptimizerConfig, PresetConfig, Share, Weight, read_run
@@ -75,6 +76,8 @@ def read_task_config(name: str, preset: str, changes: Mapping[str, str] | None =
         preset: "small", "paper", or the path of a TOML or JSON file.
         changes: see `elmokit.training.config.read_run`.
     """
+    if not isinstance(preset, str):
+        raise ConfigError(f"preset is {shown(preset)}: give small, paper or the path of a TOML or JSON file.")
     source = preset if preset.endswith((".toml", ".json")) else f"{name}-{preset}"
     config = read_run(TaskConfig, source, changes)
     if config.task != name:

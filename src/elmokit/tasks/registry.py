@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from elmokit.arguments import shown
 from elmokit.errors import ConfigError
 from elmokit.tasks.base import Task
 from elmokit.tasks.coref.model import Coref
@@ -17,6 +18,6 @@ TASKS: dict[str, Task[Any]] = {task.name: task for task in _ALL}
 
 def find_task(name: str) -> Task[Any]:
     """A task by its name."""
-    if name not in TASKS:
-        raise ConfigError(f"there is no task named {name[:50]!r}: choose one of {', '.join(TASKS)}.")
+    if not isinstance(name, str) or name not in TASKS:
+        raise ConfigError(f"there is no task named {shown(name)}: choose one of {', '.join(TASKS)}.")
     return TASKS[name]

@@ -17,6 +17,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from elmokit.arguments import check_path
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, FormatError
 from elmokit.filesystem import atomic_directory, foreign_files, guard_output
@@ -180,7 +181,7 @@ def load_trained(
         layers_folder: see `TrainedTask`.
         threads: for the embedder.
     """
-    path = Path(path)
+    path = check_path("path", path)
     try:
         content = json.loads((path / TASK_MODEL).read_text(encoding="utf-8"))
         if content["format"] != _FORMAT or content["version"] != _VERSION or content["task"] not in tasks:

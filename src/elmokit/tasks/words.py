@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.arguments import check_integer
 from elmokit.errors import InputError
 from elmokit.text.files import open_text
 
@@ -85,6 +86,8 @@ def build_table(
         min_count: how often a word without a vector must occur.
         seed: of what is random.
     """
+    check_integer("width", width, at_least=1)
+    check_integer("min_count", min_count, at_least=1)
     widths = [len(next(iter(file.values()))) for file in files]
     known = dict.fromkeys(word for file in files for word in file)
     lowered = {word for word in counts if word not in known and word.lower() in known}

@@ -1,11 +1,11 @@
 """Pad sentences of different length into one array."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from elmokit.errors import InputError
 from elmokit.text.characters import Ids, Indexer
+from elmokit.text.tokens import check_sentences
 
 
 def pad_sentences(rows: Sequence[Ids], width: int) -> Ids:
@@ -17,14 +17,7 @@ def pad_sentences(rows: Sequence[Ids], width: int) -> Ids:
     return char_ids
 
 
-def sentences_to_char_ids(sentences: Sequence[Sequence[str]], indexer: Indexer) -> Ids:
+def sentences_to_char_ids(sentences: Iterable[Sequence[str]], indexer: Indexer) -> Ids:
     """Tokens of several sentences → padded `char_ids` (B, T, C) without boundaries."""
-    for number, sentence in enumerate(sentences):
-        if isinstance(sentence, str):
-            raise InputError(
-                f"sentence {number} is the str {sentence[:40]!r}: a sentence is a list of tokens here; "
-                "split it with elmokit.tokenize first."
-            )
-        if (wrong := next((token for token in sentence if not isinstance(token, str)), None)) is not None:
-            raise InputError(f"sentence {number} has the token {wrong!r}: tokens are str, not {type(wrong).__name__}.")
-    return pad_sentences([indexer.to_char_ids(sentence) for sentence in sentences], indexer.width)
+    rows = [indexer.to_char_ids(sentence) for sentence in check_sentences(sentences)]
+    return pad_sentences(rows, indexer.width)

@@ -15,7 +15,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.arguments import shown
 from elmokit.errors import ConfigError, VocabularyError
+from elmokit.text.tokens import check_tokens
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
 Ids = NDArray[np.int64]
@@ -44,9 +46,9 @@ class Indexer(Protocol):
 
 
 def _check_width(max_characters: int) -> int:
-    if max_characters < MIN_CHARACTERS:
+    if not isinstance(max_characters, int) or max_characters < MIN_CHARACTERS:
         raise ConfigError(
-            f"max_characters ({max_characters}) must be at least {MIN_CHARACTERS}: "
+            f"max_characters ({shown(max_characters)}) must be an integer of at least {MIN_CHARACTERS}: "
             "a row holds a mark, a character and a mark."
         )
     return max_characters
@@ -79,6 +81,7 @@ class ByteIndexer:
 
     def to_char_ids(self, tokens: Sequence[str]) -> Ids:
         """The rows (T, C) of one sentence, without its boundaries."""
+        tokens = check_tokens(tokens)
         rows = np.full((len(tokens), self.width), _PAD, dtype=np.int64)  # (T, C)
         rows[:, 0] = _BEGIN_WORD
         for row, token in zip(rows, tokens, strict=True):
@@ -127,7 +130,7 @@ class TableIndexer:
 
     def to_char_ids(self, tokens: Sequence[str]) -> Ids:
         """The rows (T, C) of one sentence, without its boundaries."""
-        rows = [self._row(token[: self.max_characters - 2]) for token in tokens]
+        rows = [self._row(token[: self.max_characters - 2]) for token in check_tokens(tokens)]
         return np.stack(rows) if rows else np.empty((0, self.width), dtype=np.int64)
 
 

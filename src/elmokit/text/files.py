@@ -1,6 +1,7 @@
 """Open text by what its name says: plain, or compressed as .gz, .xz or .bz2; and what tells files apart."""
 
 import bz2
+import codecs
 import gzip
 import hashlib
 import io
@@ -11,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from elmokit.errors import InputError
+from elmokit.arguments import check_path, shown
+from elmokit.errors import ConfigError, InputError
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
@@ -25,6 +27,11 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
     A byte order mark at the beginning is no part of the text. A file that is not text, or is damaged or not there,
     ends in an `InputError` that says so; what else goes wrong while the file is open passes through as it is.
     """
+    path = check_path("path", path)
+    try:
+        codecs.lookup_error(errors)
+    except (LookupError, TypeError):
+        raise ConfigError(f"errors {shown(errors)} is unknown: choose strict or replace.") from None
     try:
         file = _OPENERS.get(path.suffix, open)(path, "rb")
     except _FAILURES as error:

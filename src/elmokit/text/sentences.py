@@ -9,6 +9,9 @@ in the length of the text.
 import re
 import unicodedata
 
+from elmokit.arguments import shown
+from elmokit.errors import InputError
+
 _OPENERS = "\"'“‘„‚«‹([{`¿¡「『（【《〈"
 _CLOSERS = "\"'”’»›)\\]}*_"
 _CJK_CLOSERS = "」』）】》〉”»"
@@ -233,6 +236,8 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
         The (start, end) character spans in order. They do not overlap, begin and end with a character that is not
         white space, and together cover every such character.
     """
+    if not isinstance(text, str):
+        raise InputError(f"text is {shown(text)}: split_sentences() takes one str; decode bytes first.")
     spans: list[tuple[int, int]] = []
     begin = 0
     for paragraph in _PARAGRAPH.finditer(text):

@@ -13,6 +13,7 @@ import unicodedata
 from functools import cache, lru_cache
 from typing import NamedTuple
 
+from elmokit.arguments import check_flag
 from elmokit.errors import InputError
 from elmokit.text import sentences
 
@@ -238,7 +239,7 @@ def tokenize(text: str, *, split_sentences: bool = True) -> list[list[Token]]:
         raise InputError(
             f"tokenize() was given {type(text).__name__} but takes one str: call it once per text; decode bytes first."
         )
-    if split_sentences:
+    if check_flag("split_sentences", split_sentences):
         spans = sentences.split_sentences(text)
     else:
         end = len(text.rstrip())

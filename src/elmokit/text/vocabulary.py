@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from elmokit.errors import InputError, VocabularyError
 from elmokit.text.files import open_text
+from elmokit.text.tokens import check_tokens
 
 BEGIN: Final = "<S>"
 END: Final = "</S>"
@@ -30,7 +31,7 @@ class Vocabulary:
     """Words in the order of their ids; looking up a word that is not there gives `<UNK>`'s id."""
 
     def __init__(self, tokens: Iterable[str], *, origin: str = "the vocabulary") -> None:
-        self.tokens: tuple[str, ...] = tuple(tokens)
+        self.tokens: tuple[str, ...] = check_tokens(tokens, origin)
         for expected, special in enumerate(SPECIALS):
             places = [index for index, token in enumerate(self.tokens) if token == special]
             if places != [expected]:
@@ -59,7 +60,7 @@ class Vocabulary:
 
     def to_ids(self, tokens: Sequence[str]) -> NDArray[np.int64]:
         """Ids (T,) of the tokens, `<UNK>`'s where a token is unknown."""
-        return np.array([self._ids.get(token, self.unknown_id) for token in tokens], dtype=np.int64)
+        return np.array([self._ids.get(token, self.unknown_id) for token in check_tokens(tokens)], dtype=np.int64)
 
 
 def _misplaced(origin: str, special: str, expected: int, places: list[int]) -> str:

@@ -3,11 +3,11 @@
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
-from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
 
+from elmokit.arguments import check_path, shown
 from elmokit.config import Config, ElmoConfig, Positive, describe_faults, read_settings
 from elmokit.errors import ConfigError
 
@@ -166,7 +166,9 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
         source: the path of a TOML or JSON file, or a preset such as "mini".
         changes: new values by dotted name, written as in TOML: {"optimizer.learning_rate": "1e-3"}.
     """
-    path = Path(source)
+    path = check_path("source", source)
+    if changes is not None and not isinstance(changes, Mapping):
+        raise ConfigError(f"changes are {shown(changes)}: give new values by dotted name, e.g. {{'batch_size': '8'}}.")
     is_file = path.suffix in (".toml", ".json") or path.is_file()
     values = read_settings(path) if is_file else _read_preset(kind, source)
     if not isinstance(values, dict):

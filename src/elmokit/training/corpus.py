@@ -9,13 +9,14 @@ import glob
 import hashlib
 import os
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.arguments import check_choice, check_integer, check_path, check_paths, is_path, shown
 from elmokit.errors import ConfigError, InputError
 from elmokit.text.files import open_text
 from elmokit.text.tokenize import tokenize
@@ -37,8 +38,12 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
     Raises:
         InputError: If a pattern names nothing, or a folder.
     """
+    if is_path(patterns) or not isinstance(patterns, Iterable):
+        kind = "the str " if isinstance(patterns, str) else ""
+        raise ConfigError(f"patterns is {kind}{shown(patterns)}: give a list of paths or globs, e.g. [path].")
     found: dict[Path, Path] = {}
     for pattern in patterns:
+        check_path("a pattern", pattern)
         name = os.path.expanduser(pattern)
         paths = [Path(name)] if os.path.exists(name) else [Path(path) for path in glob.glob(name, recursive=True)]
         if not paths:
@@ -73,8 +78,7 @@ def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Itera
 
 def check_input(input: str) -> None:
     """Refuse a kind of input that does not exist."""
-    if input not in INPUTS:
-        raise ConfigError(f"input {input!r} is unknown: choose {' or '.join(INPUTS)}.")
+    check_choice("input", input, INPUTS)
 
 
 def _read_located(
@@ -142,11 +146,9 @@ class SentenceStream(Iterator[list[str]]):
     ) -> None:
         check_input(input)
         numbers = {"buffer_sentences": buffer_sentences, "passage_sentences": passage_sentences}
-        for name, value in {"seed": seed, **numbers, "num_epochs": num_epochs}.items():
-            least = 0 if name == "seed" else 1
-            if value is not None and value < least:
-                raise ConfigError(f"{name} is {value}: it must be at least {least}.")
-        if not paths:
+        for name, value in {"seed": seed, **numbers, "num_epochs": 1 if num_epochs is None else num_epochs}.items():
+            check_integer(name, value, at_least=0 if name == "seed" else 1)
+        if not check_paths("paths", paths):
             raise InputError("no files to read sentences from: name at least one.")
         self.paths = tuple(paths)
         self.num_epochs = num_epochs
@@ -301,6 +303,8 @@ class SentenceStream(Iterator[list[str]]):
         Raises:
             InputError: If the state is of other files or other settings, or is none at all.
         """
+        if not isinstance(state, Mapping):
+            raise InputError(f"{shown(state)} is no state of a sentence stream: use a whole checkpoint.")
         broken = any(not isinstance(state.get(key), int) or state[key] < 0 for key in self.state_dict())
         if broken or state["file"] >= state["num_files"]:
             raise InputError("this is no state of a sentence stream: use a whole checkpoint.")

@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Literal, NamedTuple, TextIO, TypeVar
 
+from elmokit.arguments import check_integer, check_paths
 from elmokit.cores import usable_cores
-from elmokit.errors import ConfigError, ElmokitError, InputError
+from elmokit.errors import ElmokitError, InputError
 from elmokit.text.files import open_text
 from elmokit.training.corpus import Input, split_line
 
@@ -85,8 +86,9 @@ def map_blocks(
         InputError: If a file cannot be read.
         ElmokitError: If a process dies.
     """
-    if processes is not None and processes < 1:
-        raise ConfigError(f"processes is {processes}: it must be at least 1.")
+    if processes is not None:
+        check_integer("processes", processes, at_least=1)
+    paths = check_paths("paths", paths)
     sizes = [path.stat().st_size if path.is_file() else 0 for path in paths]
     if processes is None:
         processes = 1 if 0 < sum(sizes) < _SMALL_CORPUS else usable_cores()

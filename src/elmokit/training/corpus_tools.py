@@ -11,10 +11,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
+from elmokit.arguments import check_choice, check_integer, shown
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.filesystem import atomic_directory, atomic_path, foreign_files, guard_output
 from elmokit.text.files import file_sha256
@@ -68,6 +69,8 @@ def count_words(
         progress: Is told the share that has been read.
     """
     check_input(input)
+    check_choice("errors", errors, get_args(Errors))
+    check_integer("max_distinct", max_distinct, at_least=1)
     words = WordCounts(max_distinct)
     function = partial(_count_block, input=input, errors=errors)
     for counts in map_blocks(function, paths, processes=processes, progress=progress):
@@ -100,11 +103,11 @@ def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size:
     Raises:
         InputError: If no word remains.
     """
-    if min_count < 1 or (max_size is not None and max_size <= len(SPECIALS)):
-        raise ConfigError(
-            f"min_count is {min_count} and max_size {max_size}: the one must be at least 1, "
-            f"the other more than the {len(SPECIALS)} special tokens."
-        )
+    if not isinstance(counts, Mapping):
+        raise ConfigError(f"counts are {shown(counts)}: give the count of each word, as count_words does.")
+    check_integer("min_count", min_count, at_least=1)
+    if max_size is not None:  # beside the special tokens there must be room for a word
+        check_integer("max_size", max_size, at_least=len(SPECIALS) + 1)
     left_out = {*SPECIALS, SKIPPED}
     words = [word for word, count in counts.items() if count >= min_count and word not in left_out]
     if not words:
@@ -192,11 +195,11 @@ def write_shards(
         FormatError: If `output_dir` holds one of the files, or something that may not be replaced.
     """
     check_input(input)
-    if num_shards < 1 or passage_sentences < 1 or seed < 0:
-        raise ConfigError(
-            f"num_shards is {num_shards}, passage_sentences {passage_sentences} and seed {seed}: "
-            "they must be at least 1, 1 and 0."
-        )
+    check_choice("errors", errors, get_args(Errors))
+    check_choice("compression", compression, get_args(Compression))
+    check_integer("num_shards", num_shards, at_least=1)
+    check_integer("passage_sentences", passage_sentences, at_least=1)
+    check_integer("seed", seed, at_least=0)
     guard_output(output_dir, kind="a folder of shards", is_ours=_is_shards, inputs=paths, overwrite=overwrite)
     with atomic_directory(output_dir, overwrite=overwrite) as folder:
         with _ShardWriter(folder, num_shards, compression) as writer:

@@ -11,6 +11,7 @@ from elmokit.formats import load
 from elmokit.model.bilm import BiLM
 from elmokit.model.char_encoder import TokenEncoder
 from elmokit.text.characters import Indexer
+from elmokit.text.tokens import check_tokens
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import FinetuneConfig, LossConfig
 from elmokit.training.corpus_blocks import Progress as Share
@@ -114,7 +115,7 @@ def extend_vocabulary(bilm: BiLM, words: Sequence[str]) -> BiLM:
         raise ConfigError("this model has no softmax whose vocabulary could be extended: add one first.")
     if bilm.softmax.clusters:
         raise ConfigError("an adaptive softmax cannot be extended: its clusters are cut by frequency.")
-    new = [word for word in dict.fromkeys(words) if word not in vocabulary]
+    new = [word for word in dict.fromkeys(check_tokens(words, "words")) if word not in vocabulary]
     if not new:
         return bilm
     extended = Vocabulary([*vocabulary.tokens, *new])

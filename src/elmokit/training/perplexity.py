@@ -17,8 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.arguments import check_flag, check_integer, shown
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
+from elmokit.text.tokens import check_sentences
 from elmokit.training.corpus import Input, read_sentences
 from elmokit.training.scorer import Scorer
 from elmokit.training.windows import NOTHING
@@ -95,6 +97,9 @@ def measure_perplexity(
         threads: cores to use on a CPU; None takes all that the process may use.
         report: receives the progress.
     """
+    _check_lines(sentences)
+    check_flag("carry", carry)
+    check_integer("num_rows", num_rows, at_least=1)
     if not sentences:
         raise InputError("the text has no sentence: give a file with text.")
     num_predictions = sum(sentence.count(" ") + 2 for sentence in sentences)
@@ -130,6 +135,15 @@ def measure_perplexity(
     )
 
 
+def _check_lines(sentences: Any) -> None:
+    if isinstance(sentences, str):
+        raise InputError(f"sentences is the str {sentences[:40]!r}: give a list of sentences, as read_text does.")
+    if (wrong := next((n for n, line in enumerate(sentences) if not isinstance(line, str)), None)) is not None:
+        raise InputError(
+            f"sentence {wrong} is {shown(sentences[wrong])}: give tokens joined by single spaces, as read_text does."
+        )
+
+
 def _exp(value: float) -> float:
     return math.exp(value) if value < 700 else math.inf
 
@@ -158,7 +172,7 @@ def score_sentences(
         threads: cores to use on a CPU; None takes all that the process may use.
     """
     with closing(Scorer(bilm, threads)) as scorer:
-        for block in _blocks(sentences):
+        for block in _blocks(check_sentences(sentences)):
             found: dict[int, SentenceScore] = {}
             for rows, (_, log_probs) in scorer.from_zero(block):
                 for row, (ahead, back) in zip(rows, log_probs.swapaxes(0, 1), strict=True):

@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmokit.arguments import shown
 from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
@@ -60,6 +61,8 @@ class Scorer:
     """Runs windows through a model, directions and pieces of the softmax side by side."""
 
     def __init__(self, bilm: BiLM, threads: int | None = None) -> None:
+        if not isinstance(bilm, BiLM):
+            raise ConfigError(f"bilm is {shown(bilm)}: give a loaded model, as elmokit.load gives it.")
         if bilm.softmax is None or bilm.vocabulary is None:
             raise ConfigError(
                 "this model has no softmax, so it gives words no probability (published models lack theirs): "

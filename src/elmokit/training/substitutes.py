@@ -5,8 +5,10 @@ from typing import NamedTuple
 
 import torch
 
+from elmokit.arguments import check_integer
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM
+from elmokit.text.tokens import check_tokens
 from elmokit.text.vocabulary import SPECIALS
 
 
@@ -34,6 +36,8 @@ def find_substitutes(bilm: BiLM, tokens: Sequence[str], position: int, *, number
             "this model has no softmax, so it cannot name words (published models lack theirs): "
             "train one with elmokit finetune."
         )
+    tokens = check_tokens(tokens)
+    check_integer("position", position)
     if not tokens:
         raise InputError("the sentence has no token, so there is no place in it: give one with tokens.")
     if not -len(tokens) <= position < len(tokens):
@@ -41,8 +45,7 @@ def find_substitutes(bilm: BiLM, tokens: Sequence[str], position: int, *, number
             f"position {position} is outside the sentence of {len(tokens)} tokens ({' '.join(tokens)[:80]}): "
             f"give one from 0 to {len(tokens) - 1}."
         )
-    if number < 1:
-        raise InputError(f"{number} words cannot be given: ask for at least 1.")
+    check_integer("number", number, at_least=1)
     place = position % len(tokens)
     width = bilm.config.lstm.output_dim
     with torch.inference_mode():

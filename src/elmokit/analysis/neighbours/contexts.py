@@ -23,9 +23,11 @@ from elmokit.analysis.neighbours.types import (
     types_table,
 )
 from elmokit.analysis.report import Concordance, Line, Report, printable
+from elmokit.arguments import check_integer
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
+from elmokit.text.tokens import check_tokens
 
 Against = Literal["word", "tokens"]
 _AROUND = 3
@@ -50,6 +52,7 @@ class NeighbourOptions:
         """Refuse what cannot be looked for."""
         if self.against not in get_args(Against):
             raise ConfigError(f"against {self.against!r} is unknown: choose {' or '.join(get_args(Against))}.")
+        check_integer("k", self.k, at_least=1)
         if self.ann and self.against == "word":
             raise ConfigError("approximate search (ann) is for all tokens: add against='tokens', or leave it out.")
         if not self.layers:
@@ -88,6 +91,7 @@ class Neighbours:
 
 def locate_word(tokens: Sequence[str], word: str, position: int | None = None) -> int:
     """Where a word stands in a sentence; `position`, from 0, says which one is meant if there are several."""
+    tokens = check_tokens(tokens)
     found = [place for place, token in enumerate(tokens) if token == word]
     sentence = f"the sentence “{' '.join(tokens)[:80]}”"
     if not found:
@@ -146,7 +150,10 @@ def find_neighbours(
     """
     options = options or NeighbourOptions()
     mixes = name_mixes(embedder, options.layers)
-    own, word = tuple(tokens), tokens[position]
+    own = check_tokens(tokens)
+    if not 0 <= check_integer("position", position) < len(own):
+        raise InputError(f"position ({position}) is outside the sentence of {len(own)} tokens: count them from 0.")
+    word = own[position]
     rows = index.rows_of(word) if options.against == "word" else None
     if rows is not None and not len(rows):
         near = near_forms(word, index.types.words)

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmokit.arguments import check_integer
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.tasks.layer_store import LayerStore
@@ -55,6 +56,8 @@ class Corpus:
     def find(cls, patterns: Sequence[str], input: Input = "tokens") -> "Corpus":
         """The files that paths and globs name, in the order of their names."""
         check_input(input)
+        if isinstance(patterns, Sequence) and not patterns:
+            raise InputError("patterns are empty: name at least one file of the corpus.")
         return cls(tuple(find_files(patterns)), input)
 
     @property
@@ -131,6 +134,9 @@ def collect(
         seed: decides which.
         match_case: whether `Play` is another word than `play`; otherwise upper and lower case are the same.
     """
+    check_integer("max_occurrences", max_occurrences, at_least=1)
+    if isinstance(forms, str):
+        raise InputError(f"forms is the str {forms!r}: give a list of tokens, e.g. [{forms!r}].")
     own = {form if match_case else form.lower() for form in forms}
     if match_case:
 

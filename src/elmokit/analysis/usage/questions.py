@@ -20,8 +20,9 @@ from elmokit.analysis.usage.occurrences import (
 from elmokit.analysis.usage.ranking import RankOptions, rank_words
 from elmokit.analysis.usage.report import Subject, ranking_report, senses_report, shift_report
 from elmokit.analysis.usage.shift import compare
+from elmokit.arguments import check_integer, shown
 from elmokit.embedding.pooling import Layers
-from elmokit.errors import InputError
+from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.layer_store import LayerStore
 
 Corpora = tuple[Corpus] | tuple[Corpus, Corpus]
@@ -40,6 +41,14 @@ class UsageOptions:
     max_occurrences: int = 2000
     """Of each corpus; of more, a sample is looked at."""
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be looked for."""
+        if isinstance(self.forms, str) or not self.forms:
+            raise ConfigError(
+                f"forms ({shown(self.forms)}) must be the tokens that count as the word: give at least one."
+            )
+        check_integer("max_occurrences", self.max_occurrences, at_least=1)
 
     @property
     def word(self) -> str:

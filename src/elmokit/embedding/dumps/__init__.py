@@ -10,6 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from elmokit.arguments import check_path, shown
 from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.errors import ConfigError, ElmokitError, FormatError
@@ -25,7 +26,7 @@ def dump_format(path: str | Path) -> str:
     Raises:
         ConfigError: if it stands for none; the message lists the known ones.
     """
-    suffix = Path(path).suffix.lower()
+    suffix = check_path("path", path).suffix.lower()
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
         raise ConfigError(f"{path} ends in {suffix or 'no suffix'!r}: name a file that ends in one of {known}.")
@@ -71,6 +72,8 @@ def write_dump(records: Iterable[Record], path: str | Path, meta: Meta, *, overw
         How many records were written.
     """
     format_ = dump_format(path)
+    if not isinstance(meta, Meta):
+        raise FormatError(f"meta is {shown(meta)}: give a Meta, which says where the vectors come from.")
     if format_ == "parquet":
         _module("parquet").load_pyarrow()
     guard_dump(path, overwrite=overwrite)
@@ -98,7 +101,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
     Raises:
         FormatError: if it is none of these, or damaged.
     """
-    path = Path(path)
+    path = check_path("path", path)
     if os.path.isdir(path):
         return VectorStore(path)
     if not os.path.exists(path):  # false, not an error, for a name that no file can have
@@ -116,7 +119,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
 
 def is_dump(path: str | Path) -> bool:
     """Whether a path is embeddings rather than a model; says so by name, for HDF5 by what the file holds."""
-    path = Path(path)
+    path = check_path("path", path)
     if os.path.isdir(path):
         return is_store(path)
     if not os.path.exists(path):  # false, not an error, for a name that no file can have
@@ -132,7 +135,8 @@ def convert_dump(source: str | Path, target: str | Path, *, overwrite: bool = Fa
     Returns:
         How many records were written.
     """
-    target = Path(target)
+    target = check_path("target", target)
+    check_path("source", source)
     dump_format(target)
     guard_dump(target, inputs=[source, *_many_langs_layers(Path(source))], overwrite=overwrite)
     with open_embeddings(source) as embeddings:

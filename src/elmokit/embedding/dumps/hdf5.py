@@ -216,6 +216,7 @@ class OwnDump(Embeddings):
     def read_sentence(self, index: int) -> Sentence:
         """See `Embeddings`; neighbours are read in one go."""
         number = index // _BLOCK
+        self._file.check_open()
         if self._block[0] != number:
             self._block = (number, self._read_block(number * _BLOCK))
         return self._block[1][index % _BLOCK]
@@ -233,6 +234,7 @@ class OwnDump(Embeddings):
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
         """See `Embeddings`; where no line occurs twice, `sentence_to_index` answers."""
+        self._file.check_open()
         wanted = wanted_sentence(sentence)[1]
         if isinstance(wanted, str):
             if self._index is None:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json
-from elmokit.errors import FormatError
+from elmokit.errors import FormatError, closed_error
 
 _DIGITS = {2: 5, 4: 9, 8: 17}  # by bytes of a number
 _VECTORS = b', "vectors": '
@@ -39,6 +39,11 @@ def write_stream(records: Iterable[Record], file: IO[bytes], meta: Meta) -> int:
     file.write(to_json({"elmokit": meta.to_dict()}) + b"\n")
     count = 0
     for count, record in enumerate(stream, start=1):
+        if not np.isfinite(record.vectors).all():
+            raise FormatError(
+                f"the vectors of sentence {count - 1} hold NaN or infinite numbers, which JSON cannot: write .hdf5, "
+                ".npz or .parquet, or correct them."
+            )
         head = to_json({"index": count - 1, "text": record.text, "tokens": list(record.tokens)})
         file.write(head[:-1] + _VECTORS)
         for part in _numbers(record.vectors):
@@ -60,9 +65,8 @@ def _numbers(vectors: Vectors) -> Iterator[bytes]:
 
 
 def _row(row: Vectors) -> bytes:
-    # A zero written by %g loses its sign, and NaN is spelled differently.
-    if not np.isfinite(row).all() or not row.all():
-        return json.dumps(row.tolist()).encode()
+    if not row.all():  # a zero written by %g loses its sign
+        return json.dumps(row.tolist(), allow_nan=False).encode()
     pattern = f"%.{_DIGITS[row.dtype.itemsize]}g"
     return ("[" + ", ".join([pattern] * len(row)) % tuple(row.tolist()) + "]").encode()
 
@@ -170,6 +174,8 @@ class JsonlDump(Embeddings):
         return self._next()
 
     def _seek(self, position: int) -> None:
+        if self._file.closed:
+            raise closed_error(self.path)
         try:
             if self._file.tell() != position:
                 self._file.seek(position)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmokit.embedding.dumps.stored_zip import StoredZip
 from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json
 from elmokit.embedding.store import encode_text, encode_tokens
-from elmokit.errors import FormatError
+from elmokit.errors import FormatError, closed_error
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, NotImplementedError)
 
@@ -139,6 +139,7 @@ class NpzDump(Embeddings):
 
     def read_sentence(self, index: int) -> Sentence:
         """See `Embeddings`."""
+        self._check_open()
         (token, text), (token_end, text_end) = self._offsets[index], self._offsets[index + 1]
         try:
             tokens = json.loads(self._tokens[token:token_end].tobytes().decode("utf-8", "surrogatepass"))
@@ -150,7 +151,12 @@ class NpzDump(Embeddings):
         """See `Embeddings`."""
         self._archive.close()
 
+    def _check_open(self) -> None:
+        if self._archive.fp is None:
+            raise closed_error(self.path)
+
     def _read(self, name: str) -> NDArray[Any]:
+        self._check_open()
         with self._archive.open(f"{name}.npy") as file:
             array_: NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
             return array_

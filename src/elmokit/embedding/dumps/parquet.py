@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json
-from elmokit.errors import ConfigError, FormatError, InputError
+from elmokit.errors import ConfigError, FormatError, InputError, closed_error
 
 GROUP_BYTES, GROUP_ROWS = 8 * 2**20, 4096
 """A group of rows is what is in memory at a time, and what has to be read to get at one row."""
@@ -104,6 +104,7 @@ class ParquetDump(Embeddings):
     def __init__(self, path: Path, file: Any, damaged: tuple[type[Exception], ...]) -> None:
         self.path = path
         self._file = file
+        self._closed = False
         self._damaged = damaged
         try:
             values = json.loads((file.schema_arrow.metadata or {})[_META])
@@ -140,6 +141,8 @@ class ParquetDump(Embeddings):
         return table.column("text")[row].as_py(), tuple(table.column("tokens")[row].as_py())
 
     def _group(self, index: int, *columns: str) -> tuple[Any, int]:
+        if self._closed:
+            raise closed_error(self.path)
         number = bisect.bisect_right(self._starts, index) - 1
         if self._read.get(columns, (-1, None))[0] != number:
             self._read.pop(columns, None)
@@ -152,5 +155,6 @@ class ParquetDump(Embeddings):
 
     def close(self) -> None:
         """See `Embeddings`."""
+        self._closed = True
         self._read.clear()
         self._file.close()

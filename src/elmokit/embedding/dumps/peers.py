@@ -62,6 +62,7 @@ class LineDump(Embeddings):
 
     def read_sentence(self, index: int) -> Sentence:
         """See `Embeddings`; AllenNLP forgets all but the last of equal lines, bilm-tf forgets all."""
+        self._file.check_open()
         if self._texts is None:
             self._texts = {int(number): text for text, number in self._read_index().items()}
         text = self._texts.get(index, "")
@@ -69,6 +70,7 @@ class LineDump(Embeddings):
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
         """See `Embeddings`."""
+        self._file.check_open()
         index = self._read_index()
         if not index and len(self):
             raise FormatError(f"{self.path} does not hold its sentences: look records up by number.")
@@ -121,10 +123,12 @@ class KeyedDump(Embeddings):
 
     def read_sentence(self, index: int) -> Sentence:
         """See `Embeddings`."""
+        self._files[0].check_open()
         return self._understand(self._keys[index])
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
         """See `Embeddings`; in a cache of e2e-coref, the key of a document finds its sentences."""
+        self._files[0].check_open()
         wanted = wanted_sentence(sentence)[1]
         if not isinstance(wanted, str):
             return super().find(sentence)

@@ -9,11 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
+from elmokit.arguments import check_path
 from elmokit.formats import load
 from elmokit.formats.allennlp_state import read_characters, read_lstms, write_characters, write_lstms
 from elmokit.formats.published import PublishedModel, RemoteFile
 from elmokit.formats.remote import fetch_published
 from elmokit.model.bilm import BiLMState
+from elmokit.text.tokens import check_tokens
 
 _CHARACTERS = {
     "convolution": "_token_embedder.char_conv_{}",
@@ -53,7 +55,8 @@ class ElmoBiLm(nn.Module):
         vocab_to_cache: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        bilm = load(_local(options_file), weights=_local(weight_file)).requires_grad_(requires_grad)
+        options, weights = _local("options_file", options_file), _local("weight_file", weight_file)
+        bilm = load(options, weights=weights).requires_grad_(requires_grad)
         self.bilm = bilm
         self.num_layers = bilm.config.num_layers
         self._elmo_lstm = CarriedState()
@@ -71,7 +74,7 @@ class ElmoBiLm(nn.Module):
         """Compute the token layer of a word list once, so that `word_inputs` can name words by their place in it."""
         indexer = self.bilm.indexer
         rows = [torch.as_tensor(indexer.begin)[None], torch.as_tensor(indexer.end)[None]]
-        rows.append(torch.as_tensor(indexer.to_char_ids(tokens)))
+        rows.append(torch.as_tensor(indexer.to_char_ids(check_tokens(tokens, "vocab_to_cache"))))
         device = next(self.bilm.parameters()).device
         self._cached_types = self.bilm.encoder.encode(torch.cat(rows).to(device)).detach()  # (2 + V, P)
         self._cached_types[2:3] = 0  # the first word stands for padding and is never looked up
@@ -141,8 +144,9 @@ def _pop_all(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
     return {name.removeprefix(prefix): state.pop(name) for name in list(state) if name.startswith(prefix)}
 
 
-def _local(file: str) -> Path:
+def _local(name: str, file: str) -> Path:
     """A path as it is; a URL as the path of its verified download."""
+    check_path(name, file)
     if not str(file).startswith(("http://", "https://")):
         return Path(file)
     remote = RemoteFile(str(file))

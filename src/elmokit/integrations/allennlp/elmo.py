@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmokit.errors import ConfigError, ElmokitWarning
+from elmokit.arguments import check_integer, check_number, shown
+from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
 from elmokit.model.bilm import remove_boundaries
 from elmokit.model.scalar_mix import ScalarMix
@@ -80,6 +81,8 @@ class Elmo(nn.Module):
         super().__init__()
         if (module is None) != (options_file is not None and weight_file is not None):
             raise ConfigError("give options_file and weight_file, or module and neither of them.")
+        check_integer("num_output_representations", num_output_representations, at_least=1)
+        check_number("dropout", dropout, at_least=0, below=1)
         if module is None:
             assert options_file is not None and weight_file is not None
             module = ElmoBiLm(options_file, weight_file, requires_grad, vocab_to_cache)
@@ -117,6 +120,9 @@ class Elmo(nn.Module):
                 "word_inputs are ignored: this Elmo was made without vocab_to_cache.", ElmokitWarning, stacklevel=2
             )
             word_inputs = None
+        if word_inputs is None and (not isinstance(inputs, Tensor) or inputs.dim() < 3):
+            given = f"have shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else f"are {shown(inputs)}"
+            raise InputError(f"inputs {given}: give ids (B, T, C), as batch_to_ids makes them.")
         shape = inputs.shape[:-1] if word_inputs is None else word_inputs.shape  # (B, …, T)
         flat_words = None if word_inputs is None else word_inputs.flatten(0, -2)
         output = self._elmo_lstm(inputs.flatten(0, -3), flat_words)

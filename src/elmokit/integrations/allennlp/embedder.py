@@ -12,12 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmokit.arguments import check_integer, check_path, shown
 from elmokit.embedding.dumps import open_embeddings
 from elmokit.errors import ConfigError, ElmokitError, InputError
 from elmokit.filesystem import atomic_path, guard_output
 from elmokit.formats.published import PUBLISHED
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
 from elmokit.model.bilm import remove_boundaries
+from elmokit.text.tokens import check_sentences
 
 _OPTIONS, _WEIGHTS = (file.url for file in PUBLISHED["original"].files)
 
@@ -33,7 +35,7 @@ class ElmoEmbedder:
 
     def __init__(self, options_file: str = _OPTIONS, weight_file: str = _WEIGHTS, cuda_device: int = -1) -> None:
         self.elmo_bilm = ElmoBiLm(options_file, weight_file).eval()
-        if cuda_device >= 0:
+        if check_integer("cuda_device", cuda_device) >= 0:
             self.elmo_bilm = self.elmo_bilm.cuda(cuda_device)
         self.cuda_device = cuda_device
 
@@ -50,7 +52,8 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
         """The layers (L, T, 2P) of each sentence; a batch of one empty sentence leaves the state alone."""
-        if list(map(list, batch)) == [[]]:
+        batch = list(check_sentences(batch, "batch"))
+        if batch == [()]:
             config = self.elmo_bilm.bilm.config
             return [np.zeros((config.num_layers, 0, config.output_dim), dtype=np.float32)]
         layers, _ = self.batch_to_embeddings(batch)
@@ -60,6 +63,7 @@ class ElmoEmbedder:
         self, sentences: Iterable[Sequence[str]], batch_size: int = 64
     ) -> Iterator[NDArray[np.float32]]:
         """The layers of each sentence of a stream, in its order."""
+        check_integer("batch_size", batch_size, at_least=1)
         stream = iter(sentences)
         while batch := list(islice(stream, batch_size)):
             yield from self.embed_batch(batch)
@@ -86,6 +90,10 @@ class ElmoEmbedder:
         """
         if output_format not in ("all", "top", "average"):
             raise ConfigError(f"output_format {output_format!r} must be all, top or average.")
+        if not hasattr(input_file, "readline"):
+            raise InputError(f"input_file is {shown(input_file)}: give an open file of text, not its path.")
+        if not check_path("output_file_path", output_file_path).absolute().parent.is_dir():
+            raise ConfigError(f"the folder of output_file_path ({output_file_path}) does not exist: create it.")
         source = getattr(input_file, "name", None)
         guard_output(
             output_file_path,

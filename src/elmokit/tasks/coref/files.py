@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator
 from itertools import accumulate
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+from elmokit.arguments import check_choice
 from elmokit.errors import InputError
 from elmokit.tasks.coref.document import CorefDocument
 from elmokit.tasks.coref.reader import read_conll2012, read_litbank, read_ontogum
@@ -27,6 +28,7 @@ def read_documents(path: Path, format: Format = "auto") -> Iterator[CorefDocumen
             some of them, which lies beside the archive or the folder that it unpacks to.
         format: what to expect.
     """
+    check_choice("format", format, get_args(Format))
     if format == "conll2012":
         return read_conll2012(path)
     corpora = [format] if format in _ARCHIVES else list(_ARCHIVES)

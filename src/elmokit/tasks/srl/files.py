@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+from elmokit.arguments import check_choice
 from elmokit.errors import InputError
 from elmokit.tasks.srl.reader import SrlSentence, read_conll2005, read_conll2012, read_ewt_propbank
 from elmokit.text.files import first_line
@@ -18,6 +19,7 @@ def read_sentences(path: Path, format: Format = "auto") -> Iterator[SrlSentence]
         path: a file of PropBank on EWT, of CoNLL-2012 or of CoNLL-2005; the words of the last may lie beside it.
         format: what to expect.
     """
+    check_choice("format", format, get_args(Format))
     first = first_line(path)
     kind = _find_format(path, first) if format == "auto" else format
     if kind != "conll2005":

@@ -1,0 +1,83 @@
+"""Checks of arguments that Python code passes: each error names the argument, what was given and what is accepted.
+
+Settings in files are checked by `elmokit.config`; this is for plain keyword values.
+"""
+
+import math
+import numbers
+import operator
+from collections.abc import Collection, Iterable
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from elmokit.errors import ConfigError
+
+
+def shown(value: Any) -> str:
+    """A value as messages show it: its type and the beginning of what it holds."""
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    text = " ".join(repr(value).split())
+    text = f"{text[:60]}{'…' if len(text) > 60 else ''}"
+    return text if isinstance(value, str) else f"{text} ({type(value).__name__})"
+
+
+def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
+    """An integer, and not too small a one; numpy's integers count, True and 2.0 do not."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        number = None
+    if number is None or isinstance(value, bool) or (at_least is not None and number < at_least):
+        bound = "" if at_least is None else f" of at least {at_least}"
+        raise ConfigError(f"{name} ({shown(value)}) must be an integer{bound}.")
+    return number
+
+
+def check_number(name: str, value: Any, *, at_least: float, below: float = math.inf) -> float:
+    """A finite number between two bounds."""
+    right = isinstance(value, numbers.Real) and not isinstance(value, bool)
+    if not right or not math.isfinite(value) or not at_least <= value < below:
+        bounds = f"at least {at_least:g}" + ("" if below == math.inf else f" and below {below:g}")
+        raise ConfigError(f"{name} ({shown(value)}) must be a number of {bounds}.")
+    return float(value)
+
+
+def check_flag(name: str, value: Any) -> bool:
+    """True or False, and nothing that only counts as one: "no" would count as True."""
+    if type(value).__name__ != "bool":  # numpy's has this name too
+        raise ConfigError(f"{name} ({shown(value)}) must be True or False.")
+    return bool(value)
+
+
+def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
+    """One of a few words."""
+    if not isinstance(value, str) or value not in choices:
+        *others, last = choices
+        listed = f"{', '.join(others)} or {last}" if others else last
+        raise ConfigError(f"{name} {shown(value)} is unknown: choose {listed}.")
+
+
+def check_path(name: str, value: Any) -> Path:
+    """A path as str or `Path`."""
+    if not is_path(value):
+        raise ConfigError(f"{name} ({shown(value)}) must be a path: give a str or a pathlib.Path.")
+    if not str(value):
+        raise ConfigError(f"{name} is empty: give a path.")
+    return Path(value)
+
+
+def check_paths(name: str, values: Any) -> list[Path]:
+    """A list of paths, each a `Path`."""
+    if is_path(values) or isinstance(values, bytes) or not isinstance(values, Iterable):
+        raise ConfigError(f"{name} is {shown(values)}: give a list of paths, e.g. [path].")
+    found = list(values)
+    for value in found:
+        if not isinstance(value, Path):
+            raise ConfigError(f"{name} holds {shown(value)}: give each file as a pathlib.Path, e.g. by find_files.")
+    return found
+
+
+def is_path(value: Any) -> TypeGuard[str | Path]:
+    """Whether a value can be a path."""
+    return isinstance(value, str | Path)
