@@ -1,4 +1,4 @@
-"""`elmokit analyse senses` as a user meets it."""
+"""`elmokit analyze senses` as a user meets it."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def folder(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def senses(run: Call) -> Callable[..., Done]:
     def call(*words: str, corpus: str = "corpus.txt", model: str = "model") -> Done:
-        return run("analyse", "senses", *words, "--corpus", corpus, "--model", model, "--threads", "1")
+        return run("analyze", "senses", *words, "--corpus", corpus, "--model", model, "--threads", "1")
 
     return call
 
@@ -47,7 +47,7 @@ def flat(done: Done) -> str:
 
 
 def test_help_ends_with_examples(run: Call) -> None:
-    assert_help_has_examples(run, "analyse", "senses")
+    assert_help_has_examples(run, "analyze", "senses")
 
 
 class TestOneCorpus:

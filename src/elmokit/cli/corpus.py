@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.commands import Commands
+from elmokit.cli.output_option import OUTPUT_NAMES
+
 if TYPE_CHECKING:
     from elmokit.training.corpus_blocks import Progress as Report
     from elmokit.training.corpus_check import CorpusReport
 
-corpus = typer.Typer(
-    name="corpus",
-    help="Make a corpus ready for training: check it, count its vocabulary, shard it.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+corpus = Commands("corpus", "Make a corpus ready for training: check it, count its vocabulary, shard it.")
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILES", help="Text files or quoted globs, also **; .gz .xz .bz2 work.")
@@ -69,7 +67,7 @@ def check(
 @corpus.command()
 def vocab(
     files: Files,
-    output: Annotated[Path, typer.Option(help="The vocabulary file to write: one word a line.")],
+    output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The vocabulary file to write: one word per line.")],
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
     max_size: Annotated[
         int | None, typer.Option(min=4, help="Words at most, <S> </S> <UNK> included; by default all.")
@@ -111,7 +109,7 @@ def vocab(
 @corpus.command()
 def shard(
     files: Files,
-    output: Annotated[Path, typer.Option(help="The folder to write.")],
+    output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The folder to write.")],
     shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over.")],
     compression: Annotated[Literal["xz", "gz", "none"], typer.Option(help="Of the shards.")] = "xz",
     seed: Annotated[int, typer.Option(min=0, help="Decides which shard a sentence goes to.")] = 0,

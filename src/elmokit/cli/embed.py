@@ -10,6 +10,7 @@ import typer
 
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
 from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
@@ -18,9 +19,11 @@ if TYPE_CHECKING:
 
 def embed(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
-    output: Annotated[
-        str, typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout.")
-    ],
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout."),
+    ] = None,
+    other_target: Annotated[str | None, typer.Option(*OUTPUT_NAMES, help="The other way to give OUTPUT.")] = None,
     model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
         str, typer.Option(help="all, top, average, a layer's number, or a weight a layer: 0.2,0.3,0.5.")
@@ -59,6 +62,7 @@ def embed(
       elmokit embed corpus.txt.gz top.parquet --model original --input text --layers top --pooling mean
       cat sentences.txt | elmokit embed - - --model original --layers average | head -n 2
     """  # noqa: D301
+    output = choose_output(target, other_target, "OUTPUT")
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
     parsed = parse_layers(layers)

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 def info(
     model: Annotated[
         str | None,
-        typer.Argument(help="A path, mini (in the package), a published name (original, many-langs/de …), a Hub id."),
+        typer.Argument(
+            metavar="MODEL",
+            help="A path, mini (in the package), a published name (original, many-langs/de …), a Hub id.",
+        ),
     ] = None,
     engine: Annotated[bool, typer.Option("--engine", help="Tell what this machine computes with instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -31,7 +34,7 @@ def info(
         _print_rows(_engine_rows(), as_json=as_json)
         return
     if model is None:
-        raise typer.BadParameter("name a model, or ask for --engine")
+        raise typer.BadParameter("name a model, or ask for --engine.", param_hint="MODEL")
     from elmokit.formats import describe
 
     found = describe(model)

@@ -18,7 +18,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def perplexity(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model with a softmax.")],
-    files: Annotated[list[str], typer.Argument(metavar="FILES…", help="Text files or globs; .gz .xz .bz2 work.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Text files or globs; .gz .xz .bz2 work.")],
     input_: InputOption = "tokens",
     as_json: JsonOption = False,
 ) -> None:
@@ -107,7 +107,8 @@ def score(
 
 def substitutes(
     sentence: Annotated[
-        str, typer.Argument(help="The sentence, tokens between spaces, or raw text with --input text.")
+        str,
+        typer.Argument(metavar="SENTENCE", help="The sentence, tokens between spaces, or raw text with --input text."),
     ],
     position: Annotated[int, typer.Option(help="The token's place, from 0.")],
     model: ModelOption = DEFAULT_MODEL,

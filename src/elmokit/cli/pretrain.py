@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.cli.threads import use_threads
 from elmokit.cli.training_bar import is_first_process, training_bar
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
 TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
 HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
-OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
+OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
 VocabOption = Annotated[Path | None, typer.Option("--vocab", help="A vocabulary file instead of counting one.")]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in OUTPUT, or begin it.")]
 SetOption = Annotated[

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elmokit.cli.commands import Commands
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.cli.pretrain import parse_changes
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.task_inputs import read_rows
@@ -36,9 +38,9 @@ if TYPE_CHECKING:
     from elmokit.tasks.compare import Comparison
     from elmokit.tasks.trained import TrainedTask
 
-task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_args_is_help=True)
+task = Commands("task", "Six tasks, with and without ELMo.")
 
-OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
+OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[str | None, typer.Option(help="Of nli (premise, hypothesis) or qa (context, question).")]
 TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="The folder model/ of a run.")]
@@ -93,7 +95,7 @@ def train(
 def evaluate(
     name: NameArgument,
     trained: TrainedArgument,
-    files: Annotated[list[str], typer.Argument(metavar="FILES…", help="Files of the task, with gold labels.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Files of the task, with gold labels.")],
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -117,7 +119,7 @@ def predict(
     name: NameArgument,
     trained: TrainedArgument,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT…", help="What the task reads; files with --input-file.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="What the task reads; files with --input-file.")
     ] = None,
     premise: FieldOption = None,
     hypothesis: FieldOption = None,

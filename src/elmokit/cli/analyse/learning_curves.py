@@ -1,4 +1,4 @@
-"""`elmokit analyse learning-curves`: dev scores by epoch."""
+"""`elmokit analyze learning-curves`: dev scores by epoch."""
 
 from pathlib import Path
 from typing import Annotated
@@ -9,7 +9,7 @@ from elmokit.cli.analyse.options import JsonOption, OutputOption, finish
 
 
 def learning_curves(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Finished runs of `elmokit task train`.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished runs of `elmokit task train`.")],
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -19,8 +19,8 @@ def learning_curves(
 
     \b
     Examples:
-      elmokit analyse learning-curves compared/baseline-1 compared/elmo-1
-      elmokit analyse learning-curves compared/baseline-* compared/elmo-* --output report
+      elmokit analyze learning-curves compared/baseline-1 compared/elmo-1
+      elmokit analyze learning-curves compared/baseline-* compared/elmo-* --output report
     """  # noqa: D301
     from elmokit.analysis.tasks.learning_curves import group_curves, learning_curves_report, read_curve
 
