@@ -225,10 +225,10 @@ def test_types_by_characters(embedder: Embedder, index: NeighbourIndex, lines: l
         assert [one.count for one in found] == [sum(t.count(one.type) for t in lines) for one in found]
     assert find_neighbours(index, embedder, QUERY, 1, NeighbourOptions(k=5)).static == found
     report = types_report("playfull", index.types, found)
-    assert report.blocks[0] == f"It does not stand in the corpus, which has {len(words)} types."
+    assert report.blocks[0] == f"It does not occur in the corpus, which has {len(words)} types."
     assert report.figures["count"] == 0
     times = sum(tokens.count("play") for tokens in lines)
-    assert types_report("play", index.types, found).blocks[0].startswith(f"It stands {times} times in the corpus")
+    assert types_report("play", index.types, found).blocks[0].startswith(f"It occurs {times} times in the corpus")
 
 
 def test_types_that_cannot_be_looked_up(tiny: Callable[[str], BiLM], embedder: Embedder, tmp_path: Path) -> None:

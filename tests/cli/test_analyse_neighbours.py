@@ -108,7 +108,7 @@ def test_types_need_no_index_and_no_sentence(folder: Path, run: Call) -> None:
     words = ["--type", "playz", "--corpus", "corpus.txt", "--input", "text", "-k", "4"]
     done = run(*words)
     assert done.returncode == 0, done.stderr
-    assert "It does not stand in the corpus, which has 16 types." in done.stdout
+    assert "It does not occur in the corpus, which has 16 types." in done.stdout
     assert not (folder / "cache").exists()
     alone = json.loads(run(*words, "--json").stdout)
     assert len(alone["neighbours"]) == 4

@@ -174,7 +174,7 @@ class TestTwoCorpora:
         words = ("--rank", "2", "--against", "later.txt", "--min-count", "5")
         done = senses(*words)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "The 2 words of" in flat(done)
+        assert "2 words of" in flat(done)
         found = figures(senses(*words, "--json"))
         assert len(found["words"]) == 2 and found["num_words"] >= 2
         assert {"word", "counts", "shift", "noise", "halves", "chance", "apd", "examples"} <= set(found["words"][0])

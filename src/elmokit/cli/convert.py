@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
+from elmokit.wording import counted
 
 
 def convert(
@@ -51,7 +52,7 @@ def convert(
                 "and no --to or --float16."
             )
         count = convert_dump(source, target, overwrite=overwrite)
-        typer.echo(f"wrote {target} ({count:,} sentences)", err=True)
+        typer.echo(f"wrote {target} ({counted(count, 'sentence')})", err=True)
         return
     if to_dump:
         raise FormatError(

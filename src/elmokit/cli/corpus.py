@@ -11,6 +11,7 @@ import typer
 
 from elmokit.cli.commands import Commands
 from elmokit.cli.output_option import OUTPUT_NAMES
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.training.corpus_blocks import Progress as Report
@@ -101,7 +102,8 @@ def vocab(
         typer.echo(json.dumps(summary | {"num_tokens": num_tokens, "coverage": coverage}))
     else:
         typer.echo(
-            f"wrote {output}: {len(vocabulary):,} entries, which cover {coverage:.2%} of {num_tokens:,} tokens",
+            f"wrote {output}: {counted(len(vocabulary), 'entry', 'entries')}, which cover {coverage:.2%} of "
+            f"{counted(num_tokens, 'token')}",
             err=True,
         )
 
@@ -151,7 +153,8 @@ def shard(
         typer.echo(json.dumps({"output": str(output)} | done.to_dict()))
     else:
         typer.echo(
-            f"wrote {output}: {done.num_sentences:,} sentences, {done.num_tokens:,} tokens in {shards:,} files",
+            f"wrote {output}: {counted(done.num_sentences, 'sentence')}, {counted(done.num_tokens, 'token')} in "
+            f"{counted(shards, 'file')}",
             err=True,
         )
 

@@ -12,6 +12,7 @@ from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
 from elmokit.cli.stopped import telling_how_to_go_on
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.embedding.bulk import EmbedSummary, Report
@@ -109,11 +110,11 @@ def _print(done: "EmbedSummary", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(done.to_dict()))
     elif done.was_done:
-        typer.echo(f"{done.output} is complete already: {done.num_lines:,} sentences", err=True)
+        typer.echo(f"{done.output} is complete already: {counted(done.num_lines, 'sentence')}", err=True)
     elif done.output != "-":
         resumed = f", {done.num_resumed:,} of them by an earlier run" if done.num_resumed else ""
-        unknown = f"; {done.num_unknown:,} of {done.num_tokens:,} tokens unknown" if done.num_unknown else ""
-        typer.echo(f"wrote {done.output}: {done.num_lines:,} sentences{resumed}{unknown}", err=True)
+        unknown = f"; {done.num_unknown:,} of {counted(done.num_tokens, 'token')} unknown" if done.num_unknown else ""
+        typer.echo(f"wrote {done.output}: {counted(done.num_lines, 'sentence')}{resumed}{unknown}", err=True)
 
 
 @contextmanager

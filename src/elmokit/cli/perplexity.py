@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from elmokit.cli.model_option import DEFAULT_MODEL
+from elmokit.wording import counted
 
 InputOption = Annotated[
     Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
@@ -54,7 +55,8 @@ def perplexity(
     Console().print(table)
     any_state = next(iter(found.values()))
     typer.echo(
-        f"{any_state['num_predictions']:,} predictions a direction in {any_state['num_sentences']:,} sentences; "
+        f"{counted(any_state['num_predictions'], 'prediction')} per direction in "
+        f"{counted(any_state['num_sentences'], 'sentence')}; "
         f"vocabulary of {any_state['vocab_size']:,}, {any_state['oov_rate']:.2%} of the words unknown"
     )
 
@@ -100,6 +102,7 @@ def score(
             typer.echo(json.dumps({**entry, "perplexity": found.perplexity, "unknown": unknown}, ensure_ascii=False))
             continue
         typer.echo(f"# {number}: perplexity {found.perplexity:.2f}")
+        typer.echo("token\tforward\tbackward")
         columns = ([BEGIN, *found.tokens, END], ["", *map("{:.3f}".format, ahead)], [*map("{:.3f}".format, back), ""])
         for row in zip(*columns, strict=True):
             typer.echo("\t".join(row))
@@ -135,5 +138,6 @@ def substitutes(
     if as_json:
         typer.echo(json.dumps([one._asdict() for one in found], ensure_ascii=False))
         return
+    typer.echo("word\tscore\tforward\tbackward")
     for one in found:
         typer.echo(f"{one.word}\t{one.score:.3f}\t{one.forward:.3f}\t{one.backward:.3f}")

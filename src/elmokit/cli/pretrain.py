@@ -11,6 +11,7 @@ import typer
 from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.cli.threads import use_threads
 from elmokit.cli.training_bar import is_first_process, training_bar
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.training.pretrain import RunResult
@@ -148,12 +149,13 @@ def _print(done: "RunResult", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(done.to_dict()))
         return
-    lines = [f"wrote {done.model_path} after {done.steps:,} steps, {done.predictions:,} predictions a direction"]
+    trained = f"{counted(done.steps, 'step')}, {counted(done.predictions, 'prediction')} per direction"
+    lines = [f"wrote {done.model_path} after {trained}"]
     for label, figures in (("before", done.before), ("held-out", done.heldout)):
         for state, found in figures.items():
             lines.append(
                 f"{label} perplexity ({state}): {found['average']:.2f} (forward {found['forward']['perplexity']:.2f}, "
-                f"backward {found['backward']['perplexity']:.2f}); {found['vocab_size']:,} words, "
+                f"backward {found['backward']['perplexity']:.2f}); {counted(found['vocab_size'], 'word')}, "
                 f"{found['oov_rate']:.1%} unknown"
             )
     typer.echo("\n".join(lines))

@@ -33,6 +33,7 @@ from elmokit.cli.task_options import (
 )
 from elmokit.cli.threads import use_threads
 from elmokit.cli.training_bar import training_bar
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.tasks.compare import Comparison
@@ -88,7 +89,7 @@ def train(
     for mix in result["mixes"]:
         shares = " ".join(f"{weight:.2f}" for weight in mix["layer_weights"])
         typer.echo(f"layers at the {mix['place']}: {shares}, γ {mix['gamma']:.2f}")
-    typer.echo(f"wrote {output / 'model'} (best of {result['epochs']} epochs)", err=True)
+    typer.echo(f"wrote {output / 'model'} (best of {counted(result['epochs'], 'epoch')})", err=True)
 
 
 @task.command()
@@ -242,7 +243,7 @@ def _print_comparison(found: "Comparison") -> None:
     from elmokit.tasks.compare import PAPER, mean_text, p_text
 
     paper = PAPER[found.task]
-    table = Table("", "metric", "baseline", "with it", "increase", "of the error", "p")
+    table = Table("variant", "metric", "baseline", "with it", "increase", "of the error", "p")
     for side in found.others:
         relative = found.relative(side)
         table.add_row(

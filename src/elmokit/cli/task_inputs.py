@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from elmokit.wording import counted
+
 if TYPE_CHECKING:
     from elmokit.tasks.base import Task
 
@@ -38,7 +40,7 @@ def read_rows(
     rows = [("TEXT", tuple(texts))] if texts else list(_read_files(task, files or []))
     for place, row in rows:
         if len(row) != len(task.fields):
-            raise typer.BadParameter(f"{wanted}, but {place} has {len(row)} fields.", param_hint="TEXT")
+            raise typer.BadParameter(f"{wanted}, but {place} has {counted(len(row), 'field')}.", param_hint="TEXT")
     return [row for _, row in rows]
 
 

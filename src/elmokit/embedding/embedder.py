@@ -23,6 +23,7 @@ from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.text.tokenize import Token, tokenize
+from elmokit.wording import counted
 
 State = Literal["reset", "carry", "warm"]
 CARRY_ROWS = 32
@@ -194,7 +195,7 @@ class Embedder:
                 yield embedded if with_tokens else embedded.vectors
         if blank and output.selection.pooling:
             warnings.warn(
-                f"{blank} texts have no tokens: their pooled vectors are zeros.", ElmokitWarning, stacklevel=2
+                f"{counted(blank, 'text')} without tokens: the pooled vector is zeros.", ElmokitWarning, stacklevel=2
             )
 
     def embed_window(

@@ -26,6 +26,7 @@ from elmokit.analysis.report import Concordance, Line, Report, printable
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
+from elmokit.wording import counted
 
 Against = Literal["word", "tokens"]
 _AROUND = 3
@@ -190,7 +191,11 @@ def find_neighbours(
 def neighbours_report(found: Neighbours) -> Report:
     """The word in its sentence, its static neighbours, and its neighbours in context layer by layer."""
     word, options = found.word, found.options
-    among = f"{found.num_compared:,} {'tokens' if options.against == 'tokens' else f'occurrences of “{word}”'}"
+    among = (
+        counted(found.num_compared, "token")
+        if options.against == "tokens"
+        else f"{counted(found.num_compared, 'occurrence')} of “{word}”"
+    )
     how = "approximately nearest" if options.ann else "nearest"
     contexts = tuple(
         Concordance(
@@ -200,7 +205,7 @@ def neighbours_report(found: Neighbours) -> Report:
         for name, nearest in found.contexts.items()
     )
     return Report(
-        title=f"Neighbours of “{word}”",
+        title=f"Neighbors of “{word}”",
         blocks=(
             Concordance("Asked about", (_line(Occurrence(found.tokens, found.position, 0)),)),
             types_table(word, found.static),

@@ -20,6 +20,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Vectors
 from elmokit.errors import InputError
 from elmokit.training.corpus import Input, read_sentences
+from elmokit.wording import counted
 
 _FORMS = 5
 _FORM_LENGTHS = 2
@@ -86,11 +87,11 @@ def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Rep
     """What `--type` shows."""
     number = types.numbers.get(word)
     count = 0 if number is None else int(types.counts[number])
-    told = f"It stands {count:,} times in the corpus" if count else "It does not stand in the corpus"
+    told = f"It occurs {counted(count, 'time')} in the corpus" if count else "It does not occur in the corpus"
     return Report(
         title=f"Types like “{word}”",
         blocks=(
-            f"{told}, which has {len(types.words):,} types.",
+            f"{told}, which has {counted(len(types.words), 'type')}.",
             types_table(word, found),
             bar_chart(f"Types nearest to “{word}” by layer 0.", [types_panel(found)]),
         ),

@@ -12,6 +12,7 @@ from elmokit.analysis.usage.groups import MAX_CHANCE, MIN_STRENGTH, Grouping, ch
 from elmokit.analysis.usage.occurrences import Occurrence
 from elmokit.analysis.usage.ranking import RankedWord
 from elmokit.analysis.usage.shift import Comparison
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,7 +107,8 @@ def ranking_report(
     )
     header = ("word", "in 1", "in 2", "shift", "shuffled", "inside 1", "inside 2", "chance")
     caption = (
-        f"The {len(first)} words of {len(ranked)} whose use differs most between 1, {corpora[0]}, and 2, {corpora[1]}"
+        f"{counted(len(first), 'word')} of {len(ranked):,} whose use differs most between 1, {corpora[0]}, and 2, "
+        f"{corpora[1]}"
     )
     table = Table(caption, header, rows, decimals=3)
     middle = sorted(one.shift for one in ranked)[len(ranked) // 2]
@@ -167,18 +169,21 @@ def name_groups(subject: Subject, grouping: Grouping) -> tuple[list[str], list[l
 
 def _sampled(subject: Subject) -> str:
     def say(name: str, seen: int, sampled: int) -> str:
-        return f"{seen:,} times in {name}" + (f" ({sampled:,} of them were looked at)" if sampled < seen else "")
+        return f"{counted(seen, 'time')} in {name}" + (
+            f" ({sampled:,} of them were looked at)" if sampled < seen else ""
+        )
 
     said = " and ".join(map(say, subject.corpora, subject.num_seen, subject.num_sampled))
-    return f"{' / '.join(subject.forms)} occurs {said}. A sentence that stands there more than once counts once."
+    return f"{' / '.join(subject.forms)} occurs {said}. A repeated sentence counts once."
 
 
 def _explain_number(grouping: Grouping) -> str:
     found = grouping.agreement.num_groups
     strengths = ", ".join(f"{strength:.2f}" for strength in grouping.agreement.strengths)
     reason = (
-        f"the text before the word and that behind it agree in {found - 1} independent directions (a corrected "
-        f"correlation of at least {MIN_STRENGTH} and a chance of at most {MAX_CHANCE}; there were {strengths})"
+        f"the text before the word and the text after it agree in {counted(found - 1, 'independent direction')} (a "
+        f"corrected correlation of at least {MIN_STRENGTH} and a chance of at most {MAX_CHANCE}; there were "
+        f"{strengths})"
     )
     if grouping.num_groups == found:
         return f"{_count(found)}: {reason}."

@@ -37,7 +37,7 @@ def wsd_report(paper: WsdResult, votes: VotesResult, *, model: str, parts: str) 
     """
     names = list(paper.scores)
     total = {name: next(iter(ways.values())).total for name, ways in paper.scores.items()}
-    header = ("", *(_SHORT.get(name, name) for name in names))
+    header = ("method", *(_SHORT.get(name, name) for name in names))
     rows = [_row(_label(way), paper.scores, way) for way in paper.scores[names[0]]]
     rows += [_paper_row(name, f1, names) for name, f1 in PAPER.items()]
     vote_rows = [_row(FIRST_SENSE, paper.scores, FIRST_SENSE), *(_row(way, votes.scores, way) for way in _VOTES)]
