@@ -338,12 +338,12 @@ def test_bars_have_the_cosines_and_a_few_words_around() -> None:
     panels = _panels(Neighbours(tokens, 8, NeighbourOptions(), "", "", 50, [], {"layer 2": found}))
     assert panels[0].labels[0] == "… of all that play costs $2 is …"
     figure = Figure()
-    chart = bar_chart("", panels)
+    chart = bar_chart("", "", panels)
     chart.draw(figure)
     (axes,) = figure.axes
     assert [patch.get_width() for patch in axes.patches] == [1 / (line + 1) for line in range(20)]
     assert chart.size[1] < 10
-    bar_chart("", [Panel("nothing", [], [])]).draw(Figure())
+    bar_chart("", "", [Panel("nothing", "type", [], [])]).draw(Figure())
     last = [Neighbour(Occurrence(tokens, 8, 1), 1.0)]
     (alone,) = _panels(Neighbours(tokens, 8, NeighbourOptions(), "", "", 1, [], {"top": last}))
     assert alone.labels == [f"… costs $2 is {'w' * 14}…"]

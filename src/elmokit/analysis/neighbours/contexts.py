@@ -201,6 +201,7 @@ def neighbours_report(found: Neighbours) -> Report:
         Concordance(
             f"Contexts {how} by {name}{' (which sees none)' if name == 'layer 0' else ''}, of {among}",
             tuple(_line(one.occurrence, f"{one.cosine:.3f}, line {one.occurrence.line}") for one in nearest),
+            note="cosine, place",
         )
         for name, nearest in found.contexts.items()
     )
@@ -210,7 +211,11 @@ def neighbours_report(found: Neighbours) -> Report:
             Concordance("Asked about", (_line(Occurrence(found.tokens, found.position, 0)),)),
             types_table(word, found.static),
             *contexts,
-            bar_chart(f"Types and contexts nearest to “{word}”, and their cosines.", _panels(found)),
+            bar_chart(
+                f"Nearest to “{word}”",
+                f"Types and contexts nearest to “{word}”, and their cosines, with one color per panel.",
+                _panels(found),
+            ),
         ),
         figures={
             "sentence": " ".join(found.tokens),
@@ -233,7 +238,12 @@ def neighbours_report(found: Neighbours) -> Report:
 def _panels(found: Neighbours) -> list[Panel]:
     static = [types_panel(found.static)] if found.static else []
     return static + [
-        Panel(f"contexts, {name}", [_around(one.occurrence) for one in nearest], [float(one.cosine) for one in nearest])
+        Panel(
+            f"contexts, {name}",
+            "context",
+            [_around(one.occurrence) for one in nearest],
+            [float(one.cosine) for one in nearest],
+        )
         for name, nearest in found.contexts.items()
     ]
 

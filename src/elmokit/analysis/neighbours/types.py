@@ -80,7 +80,7 @@ def types_table(word: str, found: Iterable[TypeNeighbour]) -> Table:
 
 def types_panel(found: Sequence[TypeNeighbour]) -> Panel:
     """The neighbours of a type as bars."""
-    return Panel("types, layer 0", [printable(one.type) for one in found], [one.cosine for one in found])
+    return Panel("types, layer 0", "type", [printable(one.type) for one in found], [one.cosine for one in found])
 
 
 def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Report:
@@ -93,7 +93,11 @@ def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Rep
         blocks=(
             f"{told}, which has {counted(len(types.words), 'type')}.",
             types_table(word, found),
-            bar_chart(f"Types nearest to “{word}” by layer 0.", [types_panel(found)]),
+            bar_chart(
+                f"Types nearest to “{word}”",
+                f"Types nearest to “{word}” by layer 0, which sees characters only, and their cosines.",
+                [types_panel(found)],
+            ),
         ),
         figures={"type": word, "count": count, "num_types": len(types.words), "neighbours": to_figures(found)},
     )
