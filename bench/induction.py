@@ -8,7 +8,7 @@ have and do; the senses that occur 15 times or more, in 5 texts or more, in that
 The words at even places of that list are those to choose by (the geometric mean of V-measure and B³), the others those
 to report.
 
-"shared" is what `elmokit analyse senses` does: directions in which both sides of a word vary together; "auto" finds the
+"shared" is what `elmokit analyze senses` does: directions in which both sides of a word vary together; "auto" finds the
 number of groups, "gold" is told it. "context" is k-means on the main directions of the same vectors, "word" on those of
 the word's own, "linkage" agglomerative (average, cosine), "substitutes" the words that both directions expect there
 (Amrami and Goldberg, 2018, without their patterns), for models that have a softmax. As a control, words that have one

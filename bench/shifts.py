@@ -2,7 +2,7 @@
 
     python bench/shifts.py --model mini --output FOLDER --json results/mini-shifts.json
 
-FOLDER gets the page of `elmokit analyse senses --rank 20`; one that is there already is not made again.
+FOLDER gets the page of `elmokit analyze senses --rank 20`; one that is there already is not made again.
 """
 
 import argparse
@@ -29,7 +29,7 @@ def main() -> None:
     options = parser.parse_args()
     report = options.output / "report.json"
     if not report.exists():
-        command = [sys.executable, "-m", "elmokit", "analyse", "senses", "--rank", "20", "--input", "text"]
+        command = [sys.executable, "-m", "elmokit", "analyze", "senses", "--rank", "20", "--input", "text"]
         command += [word for name, path in CORPORA.items() for word in (name, str(DATA / path))]
         subprocess.run([*command, "--model", options.model, "--output", str(options.output)], check=True)
     found = json.loads(report.read_text(encoding="utf-8"))

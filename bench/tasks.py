@@ -10,7 +10,7 @@
     python bench/tasks.py learning-curves ewt --runs RUNS                           dev scores by epoch, of the same
     python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
 
-What stands behind -- goes to the command `elmokit task compare` or `elmokit analyse …`, or names attempts, of which
+What stands behind -- goes to the command `elmokit task compare` or `elmokit analyze …`, or names attempts, of which
 `elmo` is the first, or points of a grid such as `baseline:dropout`. With --name NAME the result is
 results/task-STUDY-DATA-NAME.json, beside the main one. All is resumable: repeat the command. The baseline's words are
 the vectors of bench/skipgram.py beside GloVe's of the data directory.
@@ -43,9 +43,9 @@ from bench.places import DATA, GLOVE, ROOT
 
 STUDIES = {
     "compare": (["task", "compare"], "comparison.json"),
-    "mixing": (["analyse", "mixing"], "report/report.json"),
-    "placement": (["analyse", "placement"], "report/report.json"),
-    "sample-efficiency": (["analyse", "sample-efficiency"], "report/report.json"),
+    "mixing": (["analyze", "mixing"], "report/report.json"),
+    "placement": (["analyze", "placement"], "report/report.json"),
+    "sample-efficiency": (["analyze", "sample-efficiency"], "report/report.json"),
 }
 
 
@@ -234,7 +234,7 @@ def read_runs(options: argparse.Namespace) -> dict[str, object]:
     sides = ("elmo",) if options.study == "layer-weights" else ("baseline", "elmo")
     runs = [str(path) for side in sides for path in sorted(folder.glob(f"{side}-*"))]
     with tempfile.TemporaryDirectory() as report:
-        command = [sys.executable, "-m", "elmokit", "analyse", options.study, *runs, "--json", "--output", report]
+        command = [sys.executable, "-m", "elmokit", "analyze", options.study, *runs, "--json", "--output", report]
         found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
         if options.study == "learning-curves":
             (picture,) = Path(report).glob("*.svg")

@@ -3,6 +3,7 @@
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,12 +22,18 @@ def blocks(page: Path, language: str) -> list[str]:
 
 
 PYTHON = [(page.name, block) for page in PAGES for block in blocks(page, "python")]
-COMMANDS = [
-    (page.name, [line for line in block.splitlines() if line.startswith("elmokit ")])
+COMMANDS = {
+    page.name: lines
     for page in PAGES
-    for block in blocks(page, "sh")
-    if "\nelmokit " in "\n" + block
-]
+    if (
+        lines := [
+            line
+            for block in blocks(page, "sh")
+            for line in re.sub(r"^# needs .*\n(.*)$", r"\1  # needs files", block, flags=re.MULTILINE).splitlines()
+            if line.startswith(("elmokit ", "printf "))
+        ]
+    )
+}
 
 
 def run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -44,9 +51,14 @@ def check(done: subprocess.CompletedProcess[str], shown: str) -> None:
 
 
 @pytest.fixture
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty folder, which is what a newcomer has."""
+    return tmp_path_factory.mktemp("bare")
+
+
+@pytest.fixture
 def workplace(tmp_path: Path, tiny_bilm: elmokit.BiLM) -> Path:
-    """A folder with the files that the documents speak of."""
-    elmokit.save(tiny_bilm, tmp_path / "my-model")
+    """A folder with the files that the documents say they need."""
     elmokit.save(tiny_bilm, tmp_path / "small", format="bilm")
     os.rename(tmp_path / "small/options.json", tmp_path / "small/elmo_options.json")
     os.rename(tmp_path / "small/weights.hdf5", tmp_path / "small/elmo_weights.hdf5")
@@ -63,17 +75,25 @@ def test_documents_show_something() -> None:
     assert EXAMPLES
 
 
+def needs_files(shown: str) -> bool:
+    return "# needs" in shown.replace("# needs the network", "")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("page", "code"), PYTHON, ids=[f"{page}-{i}" for i, (page, _) in enumerate(PYTHON)])
-def test_python_blocks_run(page: str, code: str, workplace: Path) -> None:
-    check(run([sys.executable, "-c", code], workplace), code)
+def test_python_blocks_run(page: str, code: str, workplace: Path, bare: Path) -> None:
+    check(run([sys.executable, "-c", code], workplace if needs_files(code) else bare), code)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("page", "lines"), COMMANDS, ids=[f"{page}-{i}" for i, (page, _) in enumerate(COMMANDS)])
-def test_commands_run(page: str, lines: list[str], workplace: Path) -> None:
-    for line in lines:
-        check(run([sys.executable, "-m", *shlex.split(line, comments=True)], workplace), line)
+@pytest.mark.parametrize("page", COMMANDS)
+def test_commands_run(page: str, workplace: Path, bare: Path) -> None:
+    """The commands of a page in their order, with the files that they make; others are there once a line needs them."""
+    for line in COMMANDS[page]:
+        if needs_files(line):
+            shutil.copytree(workplace, bare, dirs_exist_ok=True)
+        words = ["sh", "-c", line] if line.startswith("printf ") else shlex.split(line, comments=True)
+        check(run([sys.executable, "-m", *words] if words[0] == "elmokit" else words, bare), line)
 
 
 @pytest.mark.slow

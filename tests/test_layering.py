@@ -12,7 +12,7 @@ import elmokit
 ROOT = Path(elmokit.__file__).parent
 # Each package may import itself and everything before it.
 LAYERS = [
-    ["_version", "cache", "cores", "errors"],
+    ["_version", "cache", "cores", "errors", "wording"],
     ["amx", "arguments", "filesystem", "hdf5_file"],
     ["config"],
     ["text"],

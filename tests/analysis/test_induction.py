@@ -107,7 +107,7 @@ class TestInduction:
         contexts, _ = clouds([3])
         with pytest.raises(InputError, match="3 occurrences cannot be put in 4 groups"):
             induce(contexts, 4)
-        with pytest.raises(InputError, match="1 occurrences cannot be put in groups"):
+        with pytest.raises(InputError, match="1 occurrence cannot be put in groups"):
             induce(contexts[:1])
         with pytest.raises(InputError, match="0 groups cannot be made"):
             induce(contexts, 0)

@@ -198,7 +198,7 @@ class TestReport:
         [chart] = (block for block in report.blocks if hasattr(block, "draw"))
         chart.draw(figure)  # type: ignore[union-attr]
         first, second = figure.axes[:2]
-        assert [first.get_title(), second.get_title()] == ["input", "output"]
+        assert [first.get_title(), second.get_title()] == ["at the input", "at the output"]
         assert [patch.get_hatch() for patch in first.patches] == ["--", "..", "--", None, "--", None]
         assert [patch.get_hatch() for patch in second.patches] == ["--", "--", None]
         assert [text.get_text() for text in first.texts] == ["0.10", "0.70", "0.20", "0.34", "0.33", "0.34"]

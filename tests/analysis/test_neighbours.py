@@ -225,10 +225,10 @@ def test_types_by_characters(embedder: Embedder, index: NeighbourIndex, lines: l
         assert [one.count for one in found] == [sum(t.count(one.type) for t in lines) for one in found]
     assert find_neighbours(index, embedder, QUERY, 1, NeighbourOptions(k=5)).static == found
     report = types_report("playfull", index.types, found)
-    assert report.blocks[0] == f"It does not stand in the corpus, which has {len(words)} types."
+    assert report.blocks[0] == f"It does not occur in the corpus, which has {len(words)} types."
     assert report.figures["count"] == 0
     times = sum(tokens.count("play") for tokens in lines)
-    assert types_report("play", index.types, found).blocks[0].startswith(f"It stands {times} times in the corpus")
+    assert types_report("play", index.types, found).blocks[0].startswith(f"It occurs {times} times in the corpus")
 
 
 def test_types_that_cannot_be_looked_up(tiny: Callable[[str], BiLM], embedder: Embedder, tmp_path: Path) -> None:
@@ -338,12 +338,12 @@ def test_bars_have_the_cosines_and_a_few_words_around() -> None:
     panels = _panels(Neighbours(tokens, 8, NeighbourOptions(), "", "", 50, [], {"layer 2": found}))
     assert panels[0].labels[0] == "… of all that play costs $2 is …"
     figure = Figure()
-    chart = bar_chart("", panels)
+    chart = bar_chart("", "", panels)
     chart.draw(figure)
     (axes,) = figure.axes
     assert [patch.get_width() for patch in axes.patches] == [1 / (line + 1) for line in range(20)]
     assert chart.size[1] < 10
-    bar_chart("", [Panel("nothing", [], [])]).draw(Figure())
+    bar_chart("", "", [Panel("nothing", "type", [], [])]).draw(Figure())
     last = [Neighbour(Occurrence(tokens, 8, 1), 1.0)]
     (alone,) = _panels(Neighbours(tokens, 8, NeighbourOptions(), "", "", 1, [], {"top": last}))
     assert alone.labels == [f"… costs $2 is {'w' * 14}…"]

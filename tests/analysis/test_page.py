@@ -38,10 +38,10 @@ def points() -> tuple[Point, ...]:
 BLOCKS: tuple[Block, ...] = (
     "A paragraph.",
     Table("table", ("name", "figure"), (("a", 1.25), ("b", 3), ("c", None))),
-    Concordance("lines", (Line("before", "word", "after", "note"),)),
-    Chart("bars", "A chart & its caption", draw),
-    Chart("more", "Another", draw),
-    Map("map", "A map", points()),
+    Concordance("lines", (Line("before", "word", "after", "note"),), "what is said"),
+    Chart("bars", "Bars", "A chart & its caption", draw),
+    Chart("more", "More", "Another", draw),
+    Map("map", "The map", "A map", points()),
 )
 REPORT = Report("The title", BLOCKS, {"value": 1.25, "name": "naïve"})
 
@@ -110,7 +110,8 @@ class TestPage:
         assert found.texts_in("td") == ["a", "1.2", "b", "3", "c", "word", "after", "note"]
         assert found.texts_in("bdi") == ["before"]
         assert [row.get("class") for row in found.named("td")][:6] == [None, "number", None, "number", None, None]
-        assert [row.get("class") for row in found.named("th")] == [None, "number"]
+        assert [row.get("class") for row in found.named("th")] == [None, "number", "before", "word", "after", "note"]
+        assert found.texts_in("th") == ["name", "figure", "before", "word", "after", "what is said"]
         labels = [row.get("aria-label") for row in found.named("svg")]
         assert labels == ["A chart & its caption", "Another", None]
         assert not [tag for tag in found.stack if tag not in ("html", "body")]
@@ -144,13 +145,13 @@ class TestPage:
     def test_map(self, folder: Path) -> None:
         found = Reader((folder / "page.html").read_text("utf-8"))
         circles = found.named("circle")
-        assert [(c["cx"], c["cy"]) for c in circles] == [("20.0", "140.0"), ("260.0", "20.0"), ("500.0", "500.0")]
-        assert [c["fill"] for c in circles] == [page.COLOURS[1], page.COLOURS[0], page.COLOURS[1]]
+        assert [(c["cx"], c["cy"]) for c in circles] == [("30.0", "145.0"), ("260.0", "30.0"), ("490.0", "490.0")]
+        assert [c["fill"] for c in circles] == [page.COLOURS[0], page.COLOURS[1], page.COLOURS[0]]
         assert found.texts_in("title")[1:] == ["one: a sentence", "_two $: an <i>other</i>", "one: third"]
-        assert found.texts_in("span") == ["_two $", "one"]
+        assert found.texts_in("span") == ["one", "_two $"]
 
     def test_a_map_of_one_point_or_none(self) -> None:
-        single = Report("t", (Map("m", "c", (Point(3, 3, "g", "l"),)), Map("n", "c", ())), {})
+        single = Report("t", (Map("m", "t", "c", (Point(3, 3, "g", "l"),)), Map("n", "t", "c", ())), {})
         [circle] = Reader(to_html(single, {})).named("circle")
         assert (circle["cx"], circle["cy"]) == ("260.0", "260.0")
 
@@ -163,7 +164,7 @@ class TestHostileText:
             Report("t", (HOSTILE,), {}),
             Report("t", (Table(HOSTILE, (HOSTILE,), ((HOSTILE,),)),), {}),
             Report("t", (Concordance(HOSTILE, (Line(HOSTILE, HOSTILE, HOSTILE, HOSTILE),)),), {}),
-            Report("t", (Map("m", HOSTILE, (Point(0, 0, HOSTILE, HOSTILE), Point(1, 1, "g", HOSTILE))),), {}),
+            Report("t", (Map("m", HOSTILE, HOSTILE, (Point(0, 0, HOSTILE, HOSTILE), Point(1, 1, "g", HOSTILE))),), {}),
         ],
     )
     def test_is_text(self, report: Report) -> None:
@@ -177,7 +178,10 @@ class TestHostileText:
         def write(figure: "Figure") -> None:
             figure.subplots().set_title(HOSTILE)
 
-        charts = (Chart("c", HOSTILE, write), Map("m", "c", (Point(0, 0, HOSTILE, "x"), Point(1, 1, "模型", "x"))))
+        charts = (
+            Chart("c", HOSTILE, HOSTILE, write),
+            Map("m", "t", "c", (Point(0, 0, HOSTILE, "x"), Point(1, 1, "模型", "x"))),
+        )
         write_report(Report("t", charts, {"text": HOSTILE}), tmp_path)
         found, clean = Reader((tmp_path / "page.html").read_text("utf-8")), HOSTILE.replace("\x1b", "�")
         assert len(found.named("script")) == 1
@@ -189,7 +193,7 @@ class TestHostileText:
         assert json.loads((tmp_path / "report.json").read_text("utf-8")) == {"text": HOSTILE}
 
     def test_lone_surrogates(self, tmp_path: Path) -> None:
-        write_report(Report("a\ud800", (Map("m", "c", (Point(0, 0, "g\udfff", "\ud800"),)),), {}), tmp_path)
+        write_report(Report("a\ud800", (Map("m", "t", "c", (Point(0, 0, "g\udfff", "\ud800"),)),), {}), tmp_path)
         assert "<h1>a�</h1>" in (tmp_path / "page.html").read_text("utf-8")
 
     @pytest.mark.parametrize(
@@ -197,7 +201,7 @@ class TestHostileText:
         [("../../etc/x", "etc-x"), ("a b/c", "a-b-c"), ("..", "picture"), ("über_1.2", "über_1.2")],
     )
     def test_names_stay_in_the_folder(self, name: str, expected: str, tmp_path: Path) -> None:
-        write_report(Report("t", (Map(name, "c", points()),), {}), tmp_path / "out")
+        write_report(Report("t", (Map(name, "t", "c", points()),), {}), tmp_path / "out")
         assert {path.name for path in tmp_path.rglob("*.*")} >= {f"{expected}.png", f"{expected}.svg"}
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
@@ -237,9 +241,9 @@ class TestWriting:
             raise ElmokitError("no")
 
         with pytest.raises(ElmokitError, match="no"):
-            write_report(Report("t", (BLOCKS[-1], Chart("last", "c", fail)), {}), tmp_path / "out")
+            write_report(Report("t", (BLOCKS[-1], Chart("last", "t", "c", fail)), {}), tmp_path / "out")
         assert not (tmp_path / "out").exists()
 
     def test_two_pictures_of_one_name(self, tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="two pictures of a report are named a-b"):
-            write_report(Report("t", (Map("a b", "c", points()), Map("a/b", "c", points())), {}), tmp_path)
+            write_report(Report("t", (Map("a b", "t", "c", points()), Map("a/b", "t", "c", points())), {}), tmp_path)

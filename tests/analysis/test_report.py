@@ -112,4 +112,6 @@ def test_pictures_are_left_out() -> None:
     def draw(figure: object) -> None:
         pytest.fail("a picture was drawn")
 
-    assert printed(Chart("name", "caption", draw), "text", Map("map", "caption", ())) == "title\ntext\n"
+    assert (
+        printed(Chart("name", "title", "caption", draw), "text", Map("map", "title", "caption", ())) == "title\ntext\n"
+    )

@@ -13,6 +13,7 @@ from elmokit.analysis.tasks.sample_efficiency import (
     Need,
     Point,
     Race,
+    chart_curve,
     find_budget,
     find_curve,
     find_need,
@@ -224,10 +225,8 @@ def test_real_runs_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_picture(tmp_path: Path) -> None:
-    from elmokit.analysis.tasks.sample_efficiency import _draw
-
     figure = Figure()
-    _draw(curve_of([5, 10, 15, 25], [10, 20, 30, 40]), figure)
+    chart_curve(curve_of([5, 10, 15, 25], [10, 20, 30, 40])).draw(figure)
     (axes,) = figure.axes
     assert axes.get_xscale() == "log"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.1%", "1%", "10%", "100%"]

@@ -89,7 +89,7 @@ class TestCompare:
         np.testing.assert_array_equal(unit_contexts(same), 1)
 
     def test_one_occurrence_cannot_be_compared(self) -> None:
-        with pytest.raises(InputError, match="1 occurrences in one of the corpora"):
+        with pytest.raises(InputError, match="1 occurrence in one of the corpora"):
             compare(uses(1), uses(5))
 
 

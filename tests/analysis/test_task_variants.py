@@ -82,7 +82,7 @@ def table_of(study: Study, task: str) -> tuple[Table, str, dict[str, Any]]:
 
 def test_a_task_of_the_paper_has_its_rows_beside() -> None:
     table, text, figures = table_of(MIXING, "srl")
-    assert table.header == ("", "dev f1", "test f1", "increase", "p", "the paper, CoNLL-2012, dev F1")
+    assert table.header == ("variant", "dev f1", "test f1", "increase", "p", "the paper, CoNLL-2012, dev F1")
     assert table.rows[0] == ("baseline", "6.00 ± 1.41", "11.00 ± 1.41", None, None, 81.6)
     assert table.rows[1] == ("last layer", "20.00 ± 0.00", "21.00 ± 1.41", "+10.00", "0.0020", 84.1)
     assert [row[-1] for row in table.rows] == [81.6, 84.1, 84.6, 84.8, None, None]
@@ -103,7 +103,7 @@ def test_the_picture_has_a_dot_a_seed_and_the_means() -> None:
     figure = Figure()
     chart.draw(figure)
     (axes,) = figure.axes
-    seeds, means = [line.get_xdata().tolist() for line in axes.lines[:-1:2]], axes.lines[1:-1:2]
+    seeds, means = [line.get_xdata().tolist() for line in axes.lines[:8:2]], axes.lines[1:8:2]
     assert seeds == [list(side.test) for side in (found.baseline, *found.others)]
     assert [float(line.get_xdata()[0]) for line in means] == [11.0, 21.0, 31.0, 41.0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["baseline", *(s.label for s in found.others)]
@@ -111,7 +111,7 @@ def test_the_picture_has_a_dot_a_seed_and_the_means() -> None:
 
 def test_a_task_that_the_paper_does_not_have() -> None:
     table, text, figures = table_of(PLACEMENT, "ner")
-    assert table.header == ("", "dev f1", "test f1", "increase", "p")
+    assert table.header == ("variant", "dev f1", "test f1", "increase", "p")
     assert text.endswith("The paper's Table 3 does not have this task.")
     assert figures["paper"] == {}
 

@@ -1,4 +1,4 @@
-"""`elmokit analyse layer-weights` as a user meets it."""
+"""`elmokit analyze layer-weights` as a user meets it."""
 
 import json
 from pathlib import Path
@@ -11,7 +11,7 @@ from elmokit.model.bilm import BiLM
 from tests.analysis.test_layer_weights import write_model
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
-COMMAND = ("analyse", "layer-weights")
+COMMAND = ("analyze", "layer-weights")
 
 
 @pytest.fixture

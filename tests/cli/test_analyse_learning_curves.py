@@ -1,4 +1,4 @@
-"""`elmokit analyse learning-curves` as a user meets it."""
+"""`elmokit analyze learning-curves` as a user meets it."""
 
 import json
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.analysis.test_learning_curves import write_run
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
-COMMAND = ("analyse", "learning-curves")
+COMMAND = ("analyze", "learning-curves")
 
 
 def test_help(run: Call) -> None:

@@ -1,4 +1,4 @@
-"""`elmokit analyse neighbours` as a user meets it."""
+"""`elmokit analyze neighbors` as a user meets it."""
 
 import json
 import subprocess
@@ -35,7 +35,7 @@ def run(folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFix
     command = command_runner(folder, monkeypatch, capsys)
 
     def call(*words: str, model: str = "model") -> Done:
-        return command("analyse", "neighbours", *words, "--model", model, "--threads", "1")
+        return command("analyze", "neighbors", *words, "--model", model, "--threads", "1")
 
     return call
 
@@ -73,6 +73,17 @@ def test_contexts_are_printed_written_and_given_as_json(folder: Path, run: Call)
     ]
 
 
+def test_british_names_do_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = command_runner(folder, monkeypatch, capsys)
+    words = [SENTENCE, "--word", "play", "--corpus", "corpus.txt", "--input", "text", "--model", "model"]
+    american = run("analyze", "neighbors", *words)
+    assert american.returncode == 0 and "Contexts nearest" in american.stdout
+    for names in (("analyse", "neighbours"), ("analyze", "neighbours"), ("analyse", "neighbors")):
+        assert run(*names, *words).stdout == american.stdout
+
+
 def test_an_index_of_ones_own_needs_no_corpus_once_it_is_built(folder: Path, run: Call) -> None:
     words = [SENTENCE, "--word", "made", "--against", "tokens", "--input", "text", "--index", "index", "--json"]
     first = run(*words, "--corpus", "corpus.txt")
@@ -97,7 +108,7 @@ def test_types_need_no_index_and_no_sentence(folder: Path, run: Call) -> None:
     words = ["--type", "playz", "--corpus", "corpus.txt", "--input", "text", "-k", "4"]
     done = run(*words)
     assert done.returncode == 0, done.stderr
-    assert "It does not stand in the corpus, which has 16 types." in done.stdout
+    assert "It does not occur in the corpus, which has 16 types." in done.stdout
     assert not (folder / "cache").exists()
     alone = json.loads(run(*words, "--json").stdout)
     assert len(alone["neighbours"]) == 4

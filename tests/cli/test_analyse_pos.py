@@ -1,4 +1,4 @@
-"""`elmokit analyse pos` as a user meets it."""
+"""`elmokit analyze pos` as a user meets it."""
 
 import json
 import random
@@ -52,11 +52,11 @@ def folder(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def pos(run: Call) -> Call:
-    return lambda *words: run("analyse", "pos", "--model", "model", "--threads", "1", *words)
+    return lambda *words: run("analyze", "pos", "--model", "model", "--threads", "1", *words)
 
 
 def test_help(run: Call) -> None:
-    assert_help_has_examples(run, "analyse", "pos")
+    assert_help_has_examples(run, "analyze", "pos")
 
 
 def test_both_tags_beside_the_paper(pos: Call, folder: Path, bilm: BiLM) -> None:

@@ -1,4 +1,4 @@
-"""`elmokit analyse senses` as a user meets it."""
+"""`elmokit analyze senses` as a user meets it."""
 
 import json
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def folder(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def senses(run: Call) -> Callable[..., Done]:
     def call(*words: str, corpus: str = "corpus.txt", model: str = "model") -> Done:
-        return run("analyse", "senses", *words, "--corpus", corpus, "--model", model, "--threads", "1")
+        return run("analyze", "senses", *words, "--corpus", corpus, "--model", model, "--threads", "1")
 
     return call
 
@@ -47,7 +47,7 @@ def flat(done: Done) -> str:
 
 
 def test_help_ends_with_examples(run: Call) -> None:
-    assert_help_has_examples(run, "analyse", "senses")
+    assert_help_has_examples(run, "analyze", "senses")
 
 
 class TestOneCorpus:
@@ -174,7 +174,7 @@ class TestTwoCorpora:
         words = ("--rank", "2", "--against", "later.txt", "--min-count", "5")
         done = senses(*words)
         assert (done.returncode, done.stderr) == (0, "")
-        assert "The 2 words of" in flat(done)
+        assert "2 words of" in flat(done)
         found = figures(senses(*words, "--json"))
         assert len(found["words"]) == 2 and found["num_words"] >= 2
         assert {"word", "counts", "shift", "noise", "halves", "chance", "apd", "examples"} <= set(found["words"][0])

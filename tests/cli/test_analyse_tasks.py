@@ -1,4 +1,4 @@
-"""`elmokit task compare` and `elmokit analyse mixing | placement | sample-efficiency` as a user meets them."""
+"""`elmokit task compare` and `elmokit analyze mixing | placement | sample-efficiency` as a user meets them."""
 
 import json
 import os
@@ -175,7 +175,7 @@ def test_compare_in_processes(folder: Path) -> None:
     ],
 )
 def test_studies(command: str, names: list[str], folder: Path, run: Call, launched: list[str]) -> None:
-    done = run("analyse", command, "ner", *DATA, "--seeds", "1")
+    done = run("analyze", command, "ner", *DATA, "--seeds", "1")
     assert done.returncode == 0, done.stderr
     assert launched == [f"{name}-1" for name in ("baseline", *names)]
     figures = json.loads((folder / "out/report/report.json").read_text())
@@ -185,7 +185,7 @@ def test_studies(command: str, names: list[str], folder: Path, run: Call, launch
     for side in figures["others"]:
         assert side["label"] in done.stdout
     launched.clear()
-    again = run("analyse", command, "ner", *DATA, "--seeds", "1", "--json")
+    again = run("analyze", command, "ner", *DATA, "--seeds", "1", "--json")
     assert json.loads(again.stdout) == figures and launched == []
 
 
@@ -199,7 +199,7 @@ def test_studies(command: str, names: list[str], folder: Path, run: Call, launch
     ],
 )
 def test_what_a_command_varies_cannot_be_set(command: str, setting: str, run: Call, launched: list[str]) -> None:
-    done = run("analyse", command, "ner", *DATA, "--set", setting)
+    done = run("analyze", command, "ner", *DATA, "--set", setting)
     assert done.returncode == 2
     assert f"{setting.split('=')[0]} is what this command varies: leave it out." in done.stderr
     assert launched == []
@@ -210,7 +210,7 @@ def test_what_a_command_varies_cannot_be_set(command: str, setting: str, run: Ca
 
 @pytest.mark.slow
 def test_sample_efficiency(folder: Path, run: Call, launched: list[str]) -> None:
-    words = ["analyse", "sample-efficiency", "ner", *DATA, "--seeds", "1 2", "--least-steps", "4"]
+    words = ["analyze", "sample-efficiency", "ner", *DATA, "--seeds", "1 2", "--least-steps", "4"]
     done = run(*words, "--fractions", "1 0.1")
     assert done.returncode == 0, done.stderr
     names = [f"{side}-{share}-{seed}" for seed in (1, 2) for share in ("0.1", "1") for side in ("baseline", "elmo")]
@@ -231,7 +231,7 @@ def test_sample_efficiency(folder: Path, run: Call, launched: list[str]) -> None
 
 @pytest.mark.parametrize("fractions", ["0", "0,1", "0.1,1.5", "-0.1", "nan", "half", "", "0.1,0.10", "1%"])
 def test_fractions_that_make_no_sense(fractions: str, run: Call, launched: list[str]) -> None:
-    done = run("analyse", "sample-efficiency", "ner", *DATA, "--fractions", fractions)
+    done = run("analyze", "sample-efficiency", "ner", *DATA, "--fractions", fractions)
     assert done.returncode == 2
     assert f"{fractions!r} is no list of different numbers above 0 and up to 1" in done.stderr
     assert launched == []
@@ -245,14 +245,14 @@ def assert_one_line(done: subprocess.CompletedProcess[str], *parts: str) -> None
 
 
 def test_a_fraction_that_leaves_no_example(run: Call, launched: list[str]) -> None:
-    done = run("analyse", "sample-efficiency", "ner", *DATA, "--fractions", "0.01,1")
+    done = run("analyze", "sample-efficiency", "ner", *DATA, "--fractions", "0.01,1")
     assert_one_line(done, "a share of 0.01 of 40 training examples leaves none: give at least 0.025.")
     assert launched == []
 
 
 @pytest.mark.parametrize(
     "command",
-    [("task", "compare"), ("analyse", "mixing"), ("analyse", "sample-efficiency", "--fractions", "1")],
+    [("task", "compare"), ("analyze", "mixing"), ("analyze", "sample-efficiency", "--fractions", "1")],
     ids=lambda words: words[1],
 )
 def test_bad_input_of_all(command: tuple[str, ...], folder: Path, run: Call, launched: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""`elmokit analyse wsd` as a user meets it, on a small SemCor of two words."""
+"""`elmokit analyze wsd` as a user meets it, on a small SemCor of two words."""
 
 import json
 import random
@@ -49,11 +49,11 @@ def folder(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def wsd(run: Call) -> Call:
     parts = ("--parts", "brown1,brown2")
-    return lambda *words: run("analyse", "wsd", "--model", "model", "--threads", "1", *parts, *words)
+    return lambda *words: run("analyze", "wsd", "--model", "model", "--threads", "1", *parts, *words)
 
 
 def test_help(run: Call) -> None:
-    assert_help_has_examples(run, "analyse", "wsd")
+    assert_help_has_examples(run, "analyze", "wsd")
 
 
 def test_for_people_for_programs_and_as_files(wsd: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -54,6 +55,14 @@ def test_info_tells_what_a_model_is(saved: Path, tiny_bilm: elmokit.BiLM) -> Non
     assert done.stderr == ""
     for part in ("native", f"{tiny_bilm.num_parameters:,}", fingerprint(tiny_bilm), "model.safetensors"):
         assert part in done.stdout
+
+
+def test_info_says_millions_only_where_there_are_some(saved: Path, tiny_bilm: elmokit.BiLM) -> None:
+    assert tiny_bilm.num_parameters < 100_000
+    small = CliRunner().invoke(app, ["info", str(saved)]).stdout
+    assert f"parameters   {tiny_bilm.num_parameters:,}\n" in small
+    large = CliRunner().invoke(app, ["info", "mini"]).stdout
+    assert re.search(r"parameters +\d+,\d{3},\d{3} \(\d+\.\dM\)\n", large)
 
 
 def test_info_as_json(saved: Path, tiny_bilm: elmokit.BiLM) -> None:

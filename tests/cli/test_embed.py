@@ -203,3 +203,31 @@ def test_conversion_never_crosses(folder: Path, run: Call, words: list[str], exp
     assert_one_line(run("convert", *words), *expected)
     assert not (folder / "b.hdf5").exists()
     assert not (folder / "new-model").exists()
+
+
+def test_output_may_be_an_option(folder: Path, run: Call) -> None:
+    options = ["--model", "model", "--layers", "top"]
+    assert run("embed", "in.txt", "out/a.npz", *options).returncode == 0
+    for name, number in (("--output", 1), ("-o", 2)):
+        assert run("embed", "in.txt", name, f"out/{number}.npz", *options).returncode == 0
+        assert run("convert", f"out/{number}.npz", name, f"out/{number}.jsonl").returncode == 0
+        with open_embeddings(folder / "out/a.npz") as a, open_embeddings(folder / f"out/{number}.jsonl") as b:
+            assert all(np.array_equal(x.vectors, y.vectors) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["embed", "in.txt"], "Invalid value for OUTPUT: say what to write, as OUTPUT or with --output."),
+        (
+            ["embed", "in.txt", "a.npz", "-o", "b.npz"],
+            "OUTPUT a.npz and --output b.npz both say what to write: give one",
+        ),
+        (["convert", "model"], "Invalid value for DST: say what to write, as DST or with --output."),
+        (["convert", "model", "a", "--output", "b"], "DST a and --output b both say what to write: give one of them."),
+    ],
+)
+def test_output_is_given_once(folder: Path, run: Call, words: list[str], expected: str) -> None:
+    before = sorted(folder.iterdir())
+    assert_one_line(run(*words), expected, code=2)
+    assert sorted(folder.iterdir()) == before

@@ -52,7 +52,7 @@ def test_perplexity_for_people_and_for_programs(folder: Path, run: Call) -> None
     for figures in expected.values():
         for value in (figures["forward"]["perplexity"], figures["average"], figures["average_known"]):
             assert f"{value:.2f}" in done.stdout
-    assert "9 predictions a direction in 2 sentences; vocabulary of 10, 14.29% of the words unknown" in done.stdout
+    assert "9 predictions per direction in 2 sentences; vocabulary of 10, 14.29% of the words unknown" in done.stdout
 
 
 def test_perplexity_of_raw_text_and_several_files(folder: Path, run: Call) -> None:
@@ -107,6 +107,7 @@ def test_scores_for_people(folder: Path, run: Call) -> None:
     (f1, f2, f3), (b0, b1, b2) = score.forward, score.backward
     assert blocks[1].splitlines() == [
         f"2: perplexity {score.perplexity:.2f}",
+        "token\tforward\tbackward",
         f"<S>\t\t{b0:.3f}",
         f"naïve\t{f1:.3f}\t{b1:.3f}",
         f"模型\t{f2:.3f}\t{b2:.3f}",
@@ -189,7 +190,7 @@ def test_substitutes_for_people_and_for_programs(folder: Path, run: Call) -> Non
     assert found == [one._asdict() for one in expected]
     done = run(*words)
     lines = [f"{one.word}\t{one.score:.3f}\t{one.forward:.3f}\t{one.backward:.3f}" for one in expected]
-    assert done.stdout.splitlines() == lines
+    assert done.stdout.splitlines() == ["word\tscore\tforward\tbackward", *lines]
     words[3] = "-3"
     assert run(*words).stdout == done.stdout
     assert run(*words, "--input", "text").stdout == done.stdout

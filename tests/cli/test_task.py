@@ -145,13 +145,13 @@ def test_a_file_is_a_document_of_coref_and_a_text_a_line_elsewhere(folder: Path,
 @pytest.mark.parametrize(
     ("name", "words", "said"),
     [
-        ("nli", [], "nli reads premise and hypothesis: give them as TEXT…, --premise …, --hypothesis …, or give"),
-        ("ner", [], "ner reads text: give them as TEXT…, or give --input-file"),
-        ("nli", ["one"], "but TEXT… has 1 fields"),
+        ("nli", [], "nli reads premise and hypothesis: give them as TEXT, --premise …, --hypothesis …, or give"),
+        ("ner", [], "ner reads text: give them as TEXT, or give --input-file"),
+        ("nli", ["one"], "but TEXT has 1 field"),
         ("nli", ["--premise", "one"], "nli reads premise and hypothesis, but this gives premise."),
         ("nli", ["--context", "one", "--question", "two"], "but this gives context and question."),
         ("qa", ["--context", "one", "--question", "two", "three"], "qa reads context and question: give them as"),
-        ("nli", ["--input-file", "trees.txt"], "but trees.txt, line 1, has 1 fields"),
+        ("nli", ["--input-file", "trees.txt"], "but trees.txt, line 1, has 1 field"),
     ],
 )
 def test_what_is_missing_is_named(run: Call, name: str, words: list[str], said: str) -> None:

@@ -96,7 +96,7 @@ def test_vectors_are_the_embedders(
 ) -> None:
     out = out.with_suffix(suffix)
     if options.pooling != "none":
-        with pytest.warns(ElmokitWarning, match="2 lines have no tokens"):
+        with pytest.warns(ElmokitWarning, match="2 lines without tokens"):
             done = embed_file(source, out, embedder, options)
     else:
         done = embed_file(source, out, embedder, options)

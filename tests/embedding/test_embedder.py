@@ -154,7 +154,7 @@ def test_texts_without_tokens(embedder: Embedder, blank) -> None:
     assert record.vectors.shape == (3, 0, width)
     assert record.tokens == ()
     assert other.vectors.shape == (3, 1, width)
-    with pytest.warns(ElmokitWarning, match="1 texts have no tokens"):
+    with pytest.warns(ElmokitWarning, match="1 text without tokens"):
         pooled = embedder.embed([blank, ["word"]], layers="top", pooling="mean")
     assert not pooled[0].any()
     assert pooled[0].shape == (width,)

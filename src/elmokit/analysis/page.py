@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#666666")
-"""Told apart by colour-blind eyes too; more groups than colours begin again."""
+"""Told apart by color-blind eyes too; more groups than colors begin again."""
+CORPUS_COLOURS = COLOURS[:2]
+"""Of a first and a second corpus, in every figure of a report."""
 _TEMPLATE = Path(__file__).with_name("page.html")
-_SIDE = 520
+_SIDE, _EDGE = 520, 30
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
@@ -38,7 +41,7 @@ def write_report(report: Report, folder: Path) -> list[Path]:
             name = _file_name(block.name)
             if f"{name}.svg" in pictures:
                 raise ValueError(f"two pictures of a report are named {name}")
-            svg, png = _draw(block)
+            svg, png = draw_picture(block)
             pictures |= {f"{name}.png": png, f"{name}.svg": svg}
             drawings[block.name] = svg.decode("utf-8")
     page = to_html(report, drawings)
@@ -90,7 +93,14 @@ def _to_html(block: Block, drawings: Mapping[str, str]) -> str:
             f"<td class=after>{escape(line.after)}</td><td class=note>{escape(line.note)}</td></tr>\n"
             for line in block.lines
         )
-        return f"<table class=concordance><caption>{escape(block.caption)}</caption>\n{rows}</table>"
+        header = "".join(
+            f"<th class={name}>{escape(text)}</th>"
+            for name, text in (("before", "before"), ("word", "word"), ("after", "after"), ("note", block.note))
+        )
+        return (
+            f"<table class=concordance><caption>{escape(block.caption)}</caption>\n"
+            f"<thead><tr>{header}</tr></thead>\n<tbody>\n{rows}</tbody></table>"
+        )
     if isinstance(block, Map):
         return _map(block)
     picture = _inline(drawings[block.name], _file_name(block.name), block.caption)
@@ -124,20 +134,30 @@ def _map(block: Map) -> str:
     legend = "".join(
         f'<span><i style="background:{colour}"></i>{escape(group)}</span>' for group, colour in colours.items()
     )
+    across, up = map(escape, block.axes)
+    middle = _SIDE // 2
+    labels = (
+        f'<text x="{middle}" y="{_SIDE - 6}" text-anchor="middle">{across}</text>'
+        f'<text x="14" y="{middle}" text-anchor="middle" transform="rotate(-90 14 {middle})">{up}</text>'
+    )
     return (
-        f'<figure class=map><svg viewBox="0 0 {_SIDE} {_SIDE}">{circles}</svg><div class=legend>{legend}</div>'
+        f"<figure class=map><strong>{escape(block.title)}</strong>"
+        f'<svg viewBox="0 0 {_SIDE} {_SIDE}">{labels}{circles}</svg><div class=legend>{legend}</div>'
         f"<output>Point at an occurrence to read it.</output><figcaption>{escape(block.caption)}</figcaption></figure>"
     )
 
 
 def _colour_of(block: Map) -> dict[str, str]:
-    groups = dict.fromkeys(point.group for point in block.points)
-    return {group: COLOURS[number % len(COLOURS)] for number, group in enumerate(sorted(groups))}
+    present = dict.fromkeys(point.group for point in block.points)
+    palette = block.palette or COLOURS
+    groups = dict.fromkeys((*block.groups, *present))
+    colours = {group: palette[number % len(palette)] for number, group in enumerate(groups)}
+    return {group: colour for group, colour in colours.items() if group in present}
 
 
 def _scaled(values: list[float]) -> list[float]:
     least, span = min(values, default=0.0), max(values, default=0.0) - min(values, default=0.0)
-    return [20 + (_SIDE - 40) * ((value - least) / span if span else 0.5) for value in values]
+    return [_EDGE + (_SIDE - 2 * _EDGE) * ((value - least) / span if span else 0.5) for value in values]
 
 
 def _file_name(name: str) -> str:
@@ -162,7 +182,7 @@ def _inline(drawing: str, name: str, caption: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _draw(block: Chart | Map) -> tuple[bytes, bytes]:
+def draw_picture(block: Chart | Map) -> tuple[bytes, bytes]:
     """A picture as SVG and PNG, the same bytes for the same picture."""
     try:
         from matplotlib.figure import Figure
@@ -176,6 +196,7 @@ def _draw(block: Chart | Map) -> tuple[bytes, bytes]:
             block.draw(figure)
         else:
             _scatter(figure, block)
+        figure.suptitle(fill(printable(block.title), int(9 * figure.get_figwidth())), fontsize="large")
         svg, png = _render(figure, "svg"), _render(figure, "png")
     return printable(svg.decode("utf-8")).encode("utf-8"), png
 
@@ -202,8 +223,10 @@ def _scatter(figure: "Figure", block: Map) -> None:
     for group, colour in colours.items():
         own = [point for point in block.points if point.group == group]
         dots.append(axes.scatter([p.x for p in own], [p.y for p in own], s=36, c=colour, alpha=0.8, linewidths=0))
-    axes.set(xticks=[], yticks=[])
-    axes.legend(dots, [_shortened(printable(group)) for group in colours], frameon=False)
+    axes.set(xticks=[], yticks=[], xlabel=printable(block.axes[0]), ylabel=printable(block.axes[1]))
+    names = [_shortened(printable(group)) for group in colours]
+    columns = 80 // (max(map(len, names), default=0) + 8)
+    figure.legend(dots, names, frameon=False, loc="outside lower center", ncols=max(1, columns))
 
 
 def _shortened(text: str, length: int = 40) -> str:

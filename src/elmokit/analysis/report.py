@@ -43,7 +43,7 @@ class Table:
 
     @property
     def numeric_columns(self) -> tuple[bool, ...]:
-        """Which columns have numbers, and so stand to the right."""
+        """Which columns have numbers, and so are aligned to the right."""
         return tuple(
             any(isinstance(row[column], int | float) for row in self.rows) for column in range(len(self.header))
         )
@@ -61,10 +61,17 @@ class Line:
 
 @dataclass(frozen=True)
 class Concordance:
-    """Sentences with a word, one under the other."""
+    """Sentences with a word, one under the other.
+
+    Args:
+        caption: what they are.
+        lines: the sentences.
+        note: the header of what is said of each; empty if nothing is.
+    """
 
     caption: str
     lines: tuple[Line, ...]
+    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -73,12 +80,14 @@ class Chart:
 
     Args:
         name: of the files, without their ending.
-        caption: what it shows; also for readers who cannot see it.
+        title: above the picture, also where the file is shown alone.
+        caption: what it shows, what lines and colors mean and where axes begin; also for readers who cannot see it.
         draw: fills an empty figure.
         size: in inches.
     """
 
     name: str
+    title: str
     caption: str
     draw: "Callable[[Figure], None]"
     size: tuple[float, float] = (8.0, 5.0)
@@ -96,11 +105,25 @@ class Point:
 
 @dataclass(frozen=True)
 class Map:
-    """Occurrences as points in the plane, a colour a group; on a page one can point at them."""
+    """Occurrences as points in the plane, one color per group; on a page one can point at them.
+
+    Args:
+        name: of the files, without their ending.
+        title: above the picture.
+        caption: what it shows.
+        points: the occurrences.
+        groups: in the order of the legend; by default as they come.
+        palette: colors of the groups, which begin again after the last; by default those of all pictures.
+        axes: what the horizontal and the vertical direction are.
+    """
 
     name: str
+    title: str
     caption: str
     points: tuple[Point, ...]
+    groups: tuple[str, ...] = ()
+    palette: tuple[str, ...] = ()
+    axes: tuple[str, str] = ("first direction", "second direction")
 
 
 Block = str | Table | Concordance | Chart | Map
@@ -133,6 +156,10 @@ def show(report: Report, console: Console) -> None:
         elif isinstance(block, Concordance):
             console.print(_rich_text(block.caption, "italic"))
             around = _room_around(block, console.width)
+            if block.note:
+                widest = max((cell_len(line.word) for line in block.lines), default=0)
+                before = " " * (2 * around + widest + 2)  # and a blank on each side of the word
+                console.print(_rich_text(f"{before}  {block.note}", "dim"), no_wrap=True, overflow="ellipsis")
             for line in block.lines:
                 console.print(_rich_line(line, around), no_wrap=True, overflow="ellipsis")
 
@@ -153,7 +180,8 @@ def _rich_table(table: Table) -> RichTable:
 
 def _room_around(block: Concordance, width: int) -> int:
     """Columns on each side of the words that leave room for the longest word and note."""
-    longest = max((cell_len(line.word) + cell_len(line.note) for line in block.lines), default=0)
+    notes = max(map(cell_len, (block.note, *(line.note for line in block.lines))))
+    longest = notes + max((cell_len(line.word) for line in block.lines), default=0)
     return max(_LEAST_AROUND, min(_MOST_AROUND, (width - longest - 4) // 2))
 
 

@@ -5,18 +5,22 @@ from typing import Annotated, Literal
 
 import typer
 
+from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
+from elmokit.wording import counted
+
 
 def convert(
     source: Annotated[
         str,
         typer.Argument(metavar="SRC", help="A model of any format (path, published name, Hub id), or embeddings."),
     ],
-    target: Annotated[
-        Path,
+    dst: Annotated[
+        Path | None,
         typer.Argument(
             metavar="DST", help="For a model a directory or .zip; for embeddings .hdf5 .parquet .npz .jsonl."
         ),
-    ],
+    ] = None,
+    output: Annotated[Path | None, typer.Option(*OUTPUT_NAMES, help="The other way to give DST.")] = None,
     to: Annotated[
         Literal["native", "bilm", "nlpl"] | None,
         typer.Option(help="The format of a model to write; by default nlpl for a .zip, else native."),
@@ -36,6 +40,7 @@ def convert(
       elmokit convert run/model my-model/ --float16
       elmokit convert vectors.hdf5 vectors.parquet
     """  # noqa: D301
+    target = choose_output(dst, output, "DST")
     from elmokit.embedding.dumps import FORMATS, convert_dump, is_dump
     from elmokit.errors import FormatError
 
@@ -47,7 +52,7 @@ def convert(
                 "and no --to or --float16."
             )
         count = convert_dump(source, target, overwrite=overwrite)
-        typer.echo(f"wrote {target} ({count:,} sentences)", err=True)
+        typer.echo(f"wrote {target} ({counted(count, 'sentence')})", err=True)
         return
     if to_dump:
         raise FormatError(

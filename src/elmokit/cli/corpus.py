@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.commands import Commands
+from elmokit.cli.output_option import OUTPUT_NAMES
+from elmokit.wording import counted
+
 if TYPE_CHECKING:
     from elmokit.training.corpus_blocks import Progress as Report
     from elmokit.training.corpus_check import CorpusReport
 
-corpus = typer.Typer(
-    name="corpus",
-    help="Make a corpus ready for training: check it, count its vocabulary, shard it.",
-    no_args_is_help=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+corpus = Commands("corpus", "Make a corpus ready for training: check it, count its vocabulary, shard it.")
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILES", help="Text files or quoted globs, also **; .gz .xz .bz2 work.")
@@ -69,7 +68,7 @@ def check(
 @corpus.command()
 def vocab(
     files: Files,
-    output: Annotated[Path, typer.Option(help="The vocabulary file to write: one word a line.")],
+    output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The vocabulary file to write: one word per line.")],
     min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
     max_size: Annotated[
         int | None, typer.Option(min=4, help="Words at most, <S> </S> <UNK> included; by default all.")
@@ -110,7 +109,8 @@ def vocab(
         typer.echo(json.dumps(summary | {"num_tokens": num_tokens, "coverage": coverage}))
     else:
         typer.echo(
-            f"wrote {output}: {len(vocabulary):,} entries, which cover {coverage:.2%} of {num_tokens:,} tokens",
+            f"wrote {output}: {counted(len(vocabulary), 'entry', 'entries')}, which cover {coverage:.2%} of "
+            f"{counted(num_tokens, 'token')}",
             err=True,
         )
 
@@ -118,7 +118,7 @@ def vocab(
 @corpus.command()
 def shard(
     files: Files,
-    output: Annotated[Path, typer.Option(help="The folder to write.")],
+    output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The folder to write.")],
     shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over.")],
     compression: Annotated[Literal["xz", "gz", "none"], typer.Option(help="Of the shards.")] = "xz",
     seed: Annotated[int, typer.Option(min=0, help="Decides which shard a sentence goes to.")] = 0,
@@ -160,7 +160,8 @@ def shard(
         typer.echo(json.dumps({"output": str(output)} | done.to_dict()))
     else:
         typer.echo(
-            f"wrote {output}: {done.num_sentences:,} sentences, {done.num_tokens:,} tokens in {shards:,} files",
+            f"wrote {output}: {counted(done.num_sentences, 'sentence')}, {counted(done.num_tokens, 'token')} in "
+            f"{counted(shards, 'file')}",
             err=True,
         )
 

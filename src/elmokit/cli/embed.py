@@ -10,8 +10,10 @@ import typer
 
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
 from elmokit.cli.paths import check_model
 from elmokit.cli.stopped import telling_how_to_go_on
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.embedding.bulk import EmbedSummary, Report
@@ -19,9 +21,11 @@ if TYPE_CHECKING:
 
 def embed(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
-    output: Annotated[
-        str, typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout.")
-    ],
+    target: Annotated[
+        str | None,
+        typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout."),
+    ] = None,
+    other_target: Annotated[str | None, typer.Option(*OUTPUT_NAMES, help="The other way to give OUTPUT.")] = None,
     model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
         str, typer.Option(help="all, top, average, a layer's number, or a weight a layer: 0.2,0.3,0.5.")
@@ -61,6 +65,7 @@ def embed(
       elmokit embed corpus.txt.gz top.parquet --model original --input text --layers top --pooling mean
       cat sentences.txt | elmokit embed - - --model original --layers average | head -n 2
     """  # noqa: D301
+    output = choose_output(target, other_target, "OUTPUT")
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
     parsed = parse_layers(layers)
@@ -113,11 +118,11 @@ def _print(done: "EmbedSummary", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(done.to_dict()))
     elif done.was_done:
-        typer.echo(f"{done.output} is complete already: {done.num_lines:,} sentences", err=True)
+        typer.echo(f"{done.output} is complete already: {counted(done.num_lines, 'sentence')}", err=True)
     elif done.output != "-":
         resumed = f", {done.num_resumed:,} of them by an earlier run" if done.num_resumed else ""
-        unknown = f"; {done.num_unknown:,} of {done.num_tokens:,} tokens unknown" if done.num_unknown else ""
-        typer.echo(f"wrote {done.output}: {done.num_lines:,} sentences{resumed}{unknown}", err=True)
+        unknown = f"; {done.num_unknown:,} of {counted(done.num_tokens, 'token')} unknown" if done.num_unknown else ""
+        typer.echo(f"wrote {done.output}: {counted(done.num_lines, 'sentence')}{resumed}{unknown}", err=True)
 
 
 @contextmanager

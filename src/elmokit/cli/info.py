@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.wording import counted
+
 if TYPE_CHECKING:
     from elmokit.formats import ModelInfo
 
@@ -12,7 +14,10 @@ if TYPE_CHECKING:
 def info(
     model: Annotated[
         str | None,
-        typer.Argument(help="A path, mini (in the package), a published name (original, many-langs/de …), a Hub id."),
+        typer.Argument(
+            metavar="MODEL",
+            help="A path, mini (in the package), a published name (original, many-langs/de …), a Hub id.",
+        ),
     ] = None,
     engine: Annotated[bool, typer.Option("--engine", help="Tell what this machine computes with instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
@@ -31,7 +36,7 @@ def info(
         _print_rows(_engine_rows(), as_json=as_json)
         return
     if model is None:
-        raise typer.BadParameter("name a model, or ask for --engine")
+        raise typer.BadParameter("name a model, or ask for --engine.", param_hint="MODEL")
     from elmokit.formats import describe
 
     found = describe(model)
@@ -79,12 +84,15 @@ def _rows(found: "ModelInfo") -> list[tuple[str, str]]:
         *([("version", found.version)] if found.version else []),
         ("format", f"{found.format} ({found.path})"),
         ("languages", ", ".join(found.languages) or "not stated"),
-        ("parameters", f"{found.num_parameters:,} ({found.num_parameters / 1e6:.1f}M)"),
+        ("parameters", _parameters(found.num_parameters)),
         ("input", _input_line(found)),
-        ("LSTM", f"{stack.num_layers} layers × 2 directions, cell {stack.cell_dim}, output {stack.output_dim}"),
+        (
+            "LSTM",
+            f"{counted(stack.num_layers, 'layer')} × 2 directions, cell {stack.cell_dim}, output {stack.output_dim}",
+        ),
         ("", f"clips {stack.cell_clip} / {stack.projection_clip}, skip connections {_on(stack.skip_connections)}"),
-        ("vectors", f"{found.num_layers} layers of {found.output_dim}"),
-        ("vocabulary", "none" if found.vocab_size is None else f"{found.vocab_size:,} words"),
+        ("vectors", f"{counted(found.num_layers, 'layer')} of {found.output_dim}"),
+        ("vocabulary", "none" if found.vocab_size is None else counted(found.vocab_size, "word")),
         ("softmax", "yes" if found.softmax else "none: it embeds, but cannot predict words until it is fine-tuned"),
         ("fingerprint", f"{found.fingerprint}  (equal in every format)"),
     ]
@@ -94,11 +102,17 @@ def _rows(found: "ModelInfo") -> list[tuple[str, str]]:
 def _input_line(found: "ModelInfo") -> str:
     shape = found.config.input
     if shape.kind == "tokens":
-        return f"a table of {found.config.vocab_size:,} words"
-    filters = f"{shape.num_filters} filters of width {', '.join(str(width) for width, _ in shape.filters)}"
-    words = f", {shape.num_words:,} whole words" if shape.num_words else ""
-    letters = "bytes" if shape.alphabet == "bytes" else f"{shape.num_characters:,} characters"
-    return f"{letters} (≤ {shape.max_characters} a token), {filters}, {shape.num_highway} highway layers{words}"
+        return f"a table of {counted(found.config.vocab_size or 0, 'word')}"
+    filters = f"{counted(shape.num_filters, 'filter')} of width {', '.join(str(width) for width, _ in shape.filters)}"
+    words = f", {counted(shape.num_words, 'whole word')}" if shape.num_words else ""
+    letters = "bytes" if shape.alphabet == "bytes" else counted(shape.num_characters, "character")
+    highway = counted(shape.num_highway, "highway layer")
+    return f"{letters} (≤ {shape.max_characters} per token), {filters}, {highway}{words}"
+
+
+def _parameters(number: int) -> str:
+    """All digits; also in millions from one million on."""
+    return f"{number:,} ({number / 1e6:.1f}M)" if number >= 1_000_000 else f"{number:,}"
 
 
 def _on(value: bool) -> str:

@@ -12,8 +12,9 @@ import typer
 
 from elmokit._version import __version__
 from elmokit.amx import avoid_hidden_tiles
-from elmokit.cli.analyse import analyse
+from elmokit.cli.analyse import analyze
 from elmokit.cli.build_engine import build_engine
+from elmokit.cli.commands import Commands
 from elmokit.cli.convert import convert
 from elmokit.cli.corpus import corpus
 from elmokit.cli.embed import embed
@@ -23,14 +24,7 @@ from elmokit.cli.pretrain import finetune, pretrain
 from elmokit.cli.task import task
 from elmokit.errors import ElmokitError, ElmokitWarning
 
-app = typer.Typer(
-    name="elmokit",
-    help="ELMo on current PyTorch: train biLMs, adapt them, load every published model, embed text.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = Commands("elmokit", "ELMo on current PyTorch: train biLMs, adapt them, load every published model, embed text.")
 
 
 def _print_version(wanted: bool) -> None:
@@ -52,7 +46,8 @@ for command in (info, convert, embed, score, substitutes, pretrain, finetune, pe
     app.command()(command)
 app.add_typer(corpus)
 app.add_typer(task)
-app.add_typer(analyse)
+app.add_typer(analyze)
+app.add_typer(analyze, name="analyse", hidden=True)
 
 
 def main() -> None:

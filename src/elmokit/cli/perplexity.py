@@ -11,6 +11,7 @@ from elmokit.cli.model_option import DEFAULT_MODEL
 from elmokit.cli.paths import check_model
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.threads import ThreadsOption, use_threads
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.text.vocabulary import Vocabulary
@@ -25,7 +26,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 def perplexity(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model with a softmax.")],
-    files: Annotated[list[str], typer.Argument(metavar="FILES…", help="Text files or globs; .gz .xz .bz2 work.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Text files or globs; .gz .xz .bz2 work.")],
     input_: InputOption = "tokens",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -68,7 +69,8 @@ def perplexity(
     Console().print(table)
     any_state = next(iter(found.values()))
     typer.echo(
-        f"{any_state['num_predictions']:,} predictions a direction in {any_state['num_sentences']:,} sentences; "
+        f"{counted(any_state['num_predictions'], 'prediction')} per direction in "
+        f"{counted(any_state['num_sentences'], 'sentence')}; "
         f"vocabulary of {any_state['vocab_size']:,}, {any_state['oov_rate']:.2%} of the words unknown"
     )
 
@@ -138,12 +140,13 @@ def _as_table(number: int, found: "SentenceScore") -> str:
     forward, backward = ([f"{value:.3f}" for value in own.tolist()] for own in (found.forward, found.backward))
     columns = ([BEGIN, *found.tokens, END], ["", *forward], [*backward, ""])
     rows = ("\t".join(row) for row in zip(*columns, strict=True))
-    return "\n".join([f"# {number}: perplexity {found.perplexity:.2f}", *rows])
+    return "\n".join([f"# {number}: perplexity {found.perplexity:.2f}", "token\tforward\tbackward", *rows])
 
 
 def substitutes(
     sentence: Annotated[
-        str, typer.Argument(help="The sentence, tokens between spaces, or raw text with --input text.")
+        str,
+        typer.Argument(metavar="SENTENCE", help="The sentence, tokens between spaces, or raw text with --input text."),
     ],
     position: Annotated[int, typer.Option(help="The token's place, from 0.")],
     model: ModelOption = DEFAULT_MODEL,
@@ -172,5 +175,6 @@ def substitutes(
     if as_json:
         typer.echo(json.dumps([one._asdict() for one in found], ensure_ascii=False))
         return
+    typer.echo("word\tscore\tforward\tbackward")
     for one in found:
         typer.echo(f"{one.word}\t{one.score:.3f}\t{one.forward:.3f}\t{one.backward:.3f}")

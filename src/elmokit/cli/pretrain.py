@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.threads import use_threads
 from elmokit.cli.training_bar import is_first_process, training_bar
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.training.pretrain import RunResult
 
 TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
 HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
-OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
+OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
 VocabOption = Annotated[Path | None, typer.Option("--vocab", help="A vocabulary file instead of counting one.")]
 ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in OUTPUT, or begin it.")]
 SetOption = Annotated[
@@ -154,12 +156,13 @@ def _print(done: "RunResult", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(done.to_dict()))
         return
-    lines = [f"wrote {done.model_path} after {done.steps:,} steps, {done.predictions:,} predictions a direction"]
+    trained = f"{counted(done.steps, 'step')}, {counted(done.predictions, 'prediction')} per direction"
+    lines = [f"wrote {done.model_path} after {trained}"]
     for label, figures in (("before", done.before), ("held-out", done.heldout)):
         for state, found in figures.items():
             lines.append(
                 f"{label} perplexity ({state}): {found['average']:.2f} (forward {found['forward']['perplexity']:.2f}, "
-                f"backward {found['backward']['perplexity']:.2f}); {found['vocab_size']:,} words, "
+                f"backward {found['backward']['perplexity']:.2f}); {counted(found['vocab_size'], 'word')}, "
                 f"{found['oov_rate']:.1%} unknown"
             )
     typer.echo("\n".join(lines))

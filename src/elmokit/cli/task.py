@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elmokit.cli.commands import Commands
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
+from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.cli.paths import check_exists, check_files, check_model
 from elmokit.cli.pretrain import parse_changes
 from elmokit.cli.progress import progress_bar, progress_bars
@@ -32,14 +34,15 @@ from elmokit.cli.task_options import (
 )
 from elmokit.cli.threads import use_threads
 from elmokit.cli.training_bar import training_bar
+from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.tasks.compare import Comparison
     from elmokit.tasks.trained import TrainedTask
 
-task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_args_is_help=True)
+task = Commands("task", "Six tasks, with and without ELMo.")
 
-OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
+OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[str | None, typer.Option(help="Of nli (premise, hypothesis) or qa (context, question).")]
 _TRAINED_REMEDY = "give what `elmokit task train` wrote as model/"
@@ -90,14 +93,14 @@ def train(
     for mix in result["mixes"]:
         shares = " ".join(f"{weight:.2f}" for weight in mix["layer_weights"])
         typer.echo(f"layers at the {mix['place']}: {shares}, γ {mix['gamma']:.2f}")
-    typer.echo(f"wrote {output / 'model'} (best of {result['epochs']} epochs)", err=True)
+    typer.echo(f"wrote {output / 'model'} (best of {counted(result['epochs'], 'epoch')})", err=True)
 
 
 @task.command()
 def evaluate(
     name: NameArgument,
     trained: TrainedArgument,
-    files: Annotated[list[str], typer.Argument(metavar="FILES…", help="Files of the task, with gold labels.")],
+    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Files of the task, with gold labels.")],
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
@@ -126,7 +129,7 @@ def predict(
     name: NameArgument,
     trained: TrainedArgument,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT…", help="What the task reads; files with --input-file.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="What the task reads; files with --input-file.")
     ] = None,
     premise: FieldOption = None,
     hypothesis: FieldOption = None,
@@ -260,7 +263,7 @@ def _print_comparison(found: "Comparison") -> None:
     from elmokit.tasks.compare import PAPER, mean_text, p_text
 
     paper = PAPER[found.task]
-    table = Table("", "metric", "baseline", "with it", "increase", "of the error", "p")
+    table = Table("variant", "metric", "baseline", "with it", "increase", "of the error", "p")
     for side in found.others:
         relative = found.relative(side)
         table.add_row(

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from elmokit.wording import counted
+
 if TYPE_CHECKING:
     from elmokit.tasks.base import Task
 
@@ -28,17 +30,17 @@ def read_rows(
     wanted = f"{task.name} reads {' and '.join(task.fields)}"
     if sum(map(bool, (texts, given, files))) != 1:
         options = "".join(f", --{name} …" for name in task.fields if name in named)
-        raise typer.BadParameter(f"{wanted}: give them as TEXT…{options}, or give --input-file.", param_hint="TEXT…")
+        raise typer.BadParameter(f"{wanted}: give them as TEXT{options}, or give --input-file.", param_hint="TEXT")
     if given:
         if set(given) != set(task.fields):
             raise typer.BadParameter(
                 f"{wanted}, but this gives {' and '.join(given)}.", param_hint=" ".join(f"--{name}" for name in given)
             )
         return [tuple(given[name] for name in task.fields)]
-    rows = [("TEXT…", tuple(texts))] if texts else list(_read_files(task, files or []))
+    rows = [("TEXT", tuple(texts))] if texts else list(_read_files(task, files or []))
     for place, row in rows:
         if len(row) != len(task.fields):
-            raise typer.BadParameter(f"{wanted}, but {place} has {len(row)} fields.", param_hint="TEXT…")
+            raise typer.BadParameter(f"{wanted}, but {place} has {counted(len(row), 'field')}.", param_hint="TEXT")
     return [row for _, row in rows]
 
 

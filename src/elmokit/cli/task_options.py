@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.cli.paths import check_files
 from elmokit.cli.pretrain import parse_changes
 from elmokit.cli.runs_bar import runs_bar
@@ -29,7 +30,7 @@ OwnModelOption = Annotated[
 ]
 SeedsOption = Annotated[str, typer.Option(help="Numbers between spaces or commas.")]
 ProcessesOption = Annotated[int | None, typer.Option(min=1, help="Runs side by side; by default one a core.")]
-RunsOption = Annotated[Path, typer.Option("--output", help="A folder for the runs and the report; repeat to go on.")]
+RunsOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="A folder for the runs and the report; repeat to go on.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
 
 

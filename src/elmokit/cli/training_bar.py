@@ -77,7 +77,8 @@ def _rich_bar(metric: str, unit: str) -> Iterator[Bar]:
 
         def report(progress: "Progress", figures: Mapping[str, float]) -> None:
             latest.update(figures)
-            parts = [f"step {progress.step:,}/{progress.num_steps:,}", f"{latest.get('per_second', 0):,.0f} {unit}/s"]
+            total = max(progress.num_steps, progress.step)  # the last rows of text may take steps more than expected
+            parts = [f"step {progress.step:,}/{total:,}", f"{latest.get('per_second', 0):,.0f} {unit}/s"]
             if "loss" in latest:
                 parts.append(f"training loss {latest['loss']:.3f}")
             if (value := latest.get(f"heldout_{metric}")) is not None:
@@ -85,7 +86,7 @@ def _rich_bar(metric: str, unit: str) -> Iterator[Bar]:
             display.update(
                 task,
                 description="training",
-                total=max(progress.num_steps, progress.step),
+                total=total,
                 completed=progress.step,
                 figures=", ".join(parts),
             )

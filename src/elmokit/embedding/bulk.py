@@ -39,6 +39,7 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError
 from elmokit.filesystem import naming_destination, refuse_input, sync_directory, sync_file
+from elmokit.wording import counted
 
 COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
 """Windows are committed together until so much work could be lost."""
@@ -310,7 +311,7 @@ class _Run:
     def _summary(self, output: str, num_lines: int, num_resumed: int) -> EmbedSummary:
         if self._progress.num_blank and self._output.selection.pooling:
             warnings.warn(
-                f"{self._progress.num_blank} lines have no tokens: their pooled vectors are zeros.",
+                f"{counted(self._progress.num_blank, 'line')} without tokens: the pooled vector is zeros.",
                 ElmokitWarning,
                 stacklevel=2,
             )

@@ -26,6 +26,7 @@ from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.text.tokenize import Token, tokenize
 from elmokit.text.tokens import check_texts, check_tokens
+from elmokit.wording import counted
 
 State = Literal["reset", "carry", "warm"]
 STATES: tuple[State, ...] = ("reset", "carry", "warm")
@@ -237,7 +238,7 @@ class Embedder:
             done += len(part)
         if blank and output.selection.pooling:
             warnings.warn(
-                f"{blank} texts have no tokens: their pooled vectors are zeros.", ElmokitWarning, stacklevel=2
+                f"{counted(blank, 'text')} without tokens: the pooled vector is zeros.", ElmokitWarning, stacklevel=2
             )
 
     def embed_window(

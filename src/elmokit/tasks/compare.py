@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from elmokit.tasks.significance import paired_bootstrap
 from elmokit.tasks.variants import Runs, Variant
+from elmokit.wording import counted
 
 
 class PaperRow(NamedTuple):
@@ -145,7 +146,7 @@ def setting_text(runs: Runs) -> str:
     parts = []
     for name, number in setting["examples"].items():
         files = ", ".join(file["name"] for file in setting["data"][name])
-        parts.append(f"{name}: {files} ({number:,} examples)")
+        parts.append(f"{name}: {files} ({counted(number, 'example')})")
     changes = "".join(f", {name} = {value}" for name, value in setting["changes"].items())
     vectors = ", ".join(file["name"] for file in setting["data"].get("vectors", []))
     bilms = ", ".join(f"{name} ({digest[:8]})" for name, digest in setting["bilms"].items())

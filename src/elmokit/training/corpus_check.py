@@ -16,6 +16,7 @@ from elmokit.text.vocabulary import UNKNOWN, Vocabulary
 from elmokit.training.corpus import Input, check_input, split_line
 from elmokit.training.corpus_blocks import Block, Progress, map_blocks, replaced
 from elmokit.training.corpus_tools import WordCounts
+from elmokit.wording import counted
 
 MAX_SENTENCE_TOKENS = 1000
 MAX_TOKEN_BYTES = 48
@@ -165,7 +166,7 @@ def check_corpus(
 def _notes(words: WordCounts, sentences: "_SentenceSample") -> list[str]:
     notes = []
     if words.max_lost:
-        notes.append(f"num_distinct leaves out words that were seen at most {words.max_lost} times.")
+        notes.append(f"num_distinct leaves out words that were seen at most {counted(words.max_lost, 'time')}.")
     if sentences.rate > 1:
         notes.append(f"num_duplicates is estimated from every {sentences.rate}th distinct sentence.")
     return notes

@@ -17,6 +17,7 @@ from elmokit.training.config import FinetuneConfig, LossConfig
 from elmokit.training.corpus_blocks import Progress as Share
 from elmokit.training.loop import Report
 from elmokit.training.pretrain import Run, RunFiles, RunResult, evaluate_both
+from elmokit.wording import counted
 
 
 def finetune(
@@ -56,11 +57,11 @@ def _train(
         vocabulary = bilm.vocabulary if bilm.config.input.kind == "tokens" else run.vocabulary()
         assert vocabulary is not None
         bilm = add_softmax(bilm, vocabulary, seed=config.seed)
-        run.note = f"new softmax over {len(vocabulary):,} words; "
+        run.note = f"new softmax over {counted(len(vocabulary), 'word')}; "
     if extend_vocab:
         before = len(bilm.vocabulary or ())
         bilm = extend_vocabulary(bilm, run.vocabulary().tokens)
-        run.note += f"vocabulary extended by {len(bilm.vocabulary or ()) - before:,} words; "
+        run.note += f"vocabulary extended by {counted(len(bilm.vocabulary or ()) - before, 'word')}; "
     run.note += f"weights from {model}"
     _check_loss(bilm, config.loss.kind)
     if config.loss.kind == "sampled" and config.loss.num_negatives > len(bilm.vocabulary or ()):

@@ -10,6 +10,7 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM
 from elmokit.text.tokens import check_tokens
 from elmokit.text.vocabulary import SPECIALS
+from elmokit.wording import counted
 
 
 class Substitute(NamedTuple):
@@ -42,8 +43,8 @@ def find_substitutes(bilm: BiLM, tokens: Sequence[str], position: int, *, number
         raise InputError("the sentence has no token, so there is no place in it: give one with tokens.")
     if not -len(tokens) <= position < len(tokens):
         raise InputError(
-            f"position {position} is outside the sentence of {len(tokens)} tokens ({' '.join(tokens)[:80]}): "
-            f"give one from 0 to {len(tokens) - 1}."
+            f"position {position} is outside the sentence of {counted(len(tokens), 'token')} "
+            f"({' '.join(tokens)[:80]}): give one from 0 to {len(tokens) - 1}."
         )
     check_integer("number", number, at_least=1)
     place = position % len(tokens)

@@ -11,6 +11,7 @@ from elmokit.training.corpus import Input
 from elmokit.training.corpus_blocks import Block, Progress, map_blocks, tokenize_block
 from elmokit.training.corpus_check import MIN_HELDOUT_TOKENS, hash_sentences
 from elmokit.training.corpus_tools import WordCounts
+from elmokit.wording import counted
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,9 @@ def survey_corpus(
         num_sentences += sentences
         repeated |= found
     if not num_words:
-        raise InputError(f"the training text ({len(paths)} files, {paths[0]} …) has no word: give files with text.")
+        raise InputError(
+            f"the training text ({counted(len(paths), 'file')}, {paths[0]} …) has no word: give files with text."
+        )
     return Survey(words.counts, num_words, num_sentences, len(repeated), len(wanted))
 
 

@@ -1,4 +1,4 @@
-"""Neighbours as a picture: a bar as long as the cosine beside each of them."""
+"""Neighbors as a picture: a bar as long as the cosine beside each of them."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -18,15 +18,18 @@ class Panel(NamedTuple):
     """Neighbours of one kind, the nearest first."""
 
     title: str
+    kind: str
+    """What its labels are."""
     labels: Sequence[str]
     cosines: Sequence[float]
 
 
-def bar_chart(caption: str, panels: Sequence[Panel]) -> Chart:
-    """A panel under the other, with the same scale and the first neighbours of each."""
-    panels = [Panel(title, labels[:_MOST], cosines[:_MOST]) for title, labels, cosines in panels]
+def bar_chart(title: str, caption: str, panels: Sequence[Panel]) -> Chart:
+    """Panels below each other, with the same scale and the first neighbors of each."""
+    panels = [panel._replace(labels=panel.labels[:_MOST], cosines=panel.cosines[:_MOST]) for panel in panels]
     rows = sum(len(panel.labels) for panel in panels)
-    return Chart("neighbours", caption, partial(_draw, panels=panels), size=(9, 0.7 * len(panels) + 0.3 + 0.27 * rows))
+    size = (9, 0.7 * len(panels) + 0.8 + 0.27 * rows)
+    return Chart("neighbours", title, caption, partial(_draw, panels=panels), size=size)
 
 
 def _draw(figure: "Figure", *, panels: Sequence[Panel]) -> None:
@@ -37,6 +40,8 @@ def _draw(figure: "Figure", *, panels: Sequence[Panel]) -> None:
         axes.barh(places, panel.cosines, 0.7, color=colour)
         axes.set_yticks(places, panel.labels)
         axes.set_title(panel.title, loc="left", fontsize="medium")
+        axes.set_ylabel(panel.kind)
         axes.margins(y=0.02)
         axes.invert_yaxis()
-    all_axes[-1].set_xlabel("cosine")
+    figure.align_ylabels(all_axes)
+    all_axes[-1].set_xlabel("cosine with the word asked about")

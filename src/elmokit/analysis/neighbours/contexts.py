@@ -28,6 +28,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 from elmokit.text.tokens import check_tokens
+from elmokit.wording import counted
 
 Against = Literal["word", "tokens"]
 _AROUND = 3
@@ -197,22 +198,31 @@ def find_neighbours(
 def neighbours_report(found: Neighbours) -> Report:
     """The word in its sentence, its static neighbours, and its neighbours in context layer by layer."""
     word, options = found.word, found.options
-    among = f"{found.num_compared:,} {'tokens' if options.against == 'tokens' else f'occurrences of “{word}”'}"
+    among = (
+        counted(found.num_compared, "token")
+        if options.against == "tokens"
+        else f"{counted(found.num_compared, 'occurrence')} of “{word}”"
+    )
     how = "approximately nearest" if options.ann else "nearest"
     contexts = tuple(
         Concordance(
             f"Contexts {how} by {name}{' (which sees none)' if name == 'layer 0' else ''}, of {among}",
             tuple(_line(one.occurrence, f"{one.cosine:.3f}, line {one.occurrence.line}") for one in nearest),
+            note="cosine, place",
         )
         for name, nearest in found.contexts.items()
     )
     return Report(
-        title=f"Neighbours of “{word}”",
+        title=f"Neighbors of “{word}”",
         blocks=(
             Concordance("Asked about", (_line(Occurrence(found.tokens, found.position, 0)),)),
             types_table(word, found.static),
             *contexts,
-            bar_chart(f"Types and contexts nearest to “{word}”, and their cosines.", _panels(found)),
+            bar_chart(
+                f"Nearest to “{word}”",
+                f"Types and contexts nearest to “{word}”, and their cosines, with one color per panel.",
+                _panels(found),
+            ),
         ),
         figures={
             "sentence": " ".join(found.tokens),
@@ -235,7 +245,12 @@ def neighbours_report(found: Neighbours) -> Report:
 def _panels(found: Neighbours) -> list[Panel]:
     static = [types_panel(found.static)] if found.static else []
     return static + [
-        Panel(f"contexts, {name}", [_around(one.occurrence) for one in nearest], [float(one.cosine) for one in nearest])
+        Panel(
+            f"contexts, {name}",
+            "context",
+            [_around(one.occurrence) for one in nearest],
+            [float(one.cosine) for one in nearest],
+        )
         for name, nearest in found.contexts.items()
     ]
 

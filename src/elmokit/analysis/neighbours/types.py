@@ -20,6 +20,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Vectors
 from elmokit.errors import InputError
 from elmokit.training.corpus import Input, read_sentences
+from elmokit.wording import counted
 
 _FORMS = 5
 _FORM_LENGTHS = 2
@@ -79,20 +80,24 @@ def types_table(word: str, found: Iterable[TypeNeighbour]) -> Table:
 
 def types_panel(found: Sequence[TypeNeighbour]) -> Panel:
     """The neighbours of a type as bars."""
-    return Panel("types, layer 0", [printable(one.type) for one in found], [one.cosine for one in found])
+    return Panel("types, layer 0", "type", [printable(one.type) for one in found], [one.cosine for one in found])
 
 
 def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Report:
     """What `--type` shows."""
     number = types.numbers.get(word)
     count = 0 if number is None else int(types.counts[number])
-    told = f"It stands {count:,} times in the corpus" if count else "It does not stand in the corpus"
+    told = f"It occurs {counted(count, 'time')} in the corpus" if count else "It does not occur in the corpus"
     return Report(
         title=f"Types like “{word}”",
         blocks=(
-            f"{told}, which has {len(types.words):,} types.",
+            f"{told}, which has {counted(len(types.words), 'type')}.",
             types_table(word, found),
-            bar_chart(f"Types nearest to “{word}” by layer 0.", [types_panel(found)]),
+            bar_chart(
+                f"Types nearest to “{word}”",
+                f"Types nearest to “{word}” by layer 0, which sees characters only, and their cosines.",
+                [types_panel(found)],
+            ),
         ),
         figures={"type": word, "count": count, "num_types": len(types.words), "neighbours": to_figures(found)},
     )

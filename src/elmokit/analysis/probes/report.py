@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from elmokit.analysis.axes import BAR_ROOM, axis_note, axis_start
 from elmokit.analysis.probes.layers import Candidate, ProbeResult
 from elmokit.analysis.probes.pos import TagSet
 from elmokit.analysis.report import Cell, Chart, Report, Table
@@ -45,14 +46,18 @@ def pos_report(
     sizes = ", ".join(f"{name} {number:,}" for name, number in num_tokens.items())
     chosen = "; ".join(f"{_NAMES[tags]}: {result.chosen}" for tags, result in results.items())
     over = f"mean and standard deviation over {len(first.seeds)} seeds" if len(first.seeds) > 1 else "one seed"
+    means = [100 * found.test_mean for result in results.values() for found in result.candidates.values()]
+    start = axis_start(means, room=BAR_ROOM)
+    bars = f"; the strokes are one standard deviation over {len(first.seeds)} seeds" if len(first.seeds) > 1 else ""
     blocks = (
-        f"{model} on {data} (tokens: {sizes}). One softmax a token on frozen, standardised vectors; its L2 strength is "
-        f"chosen on dev; {over}. Best single vectors on dev: {chosen}.",
+        f"{model} on {data} (tokens: {sizes}). One softmax per token on frozen, standardized vectors; its L2 strength "
+        f"is chosen on dev; {over}. Best single vectors on dev: {chosen}.",
         Table("Accuracy of tags in percent", tuple(header), tuple(rows), decimals=2),
         Chart(
             "pos",
-            "Accuracy on the test set by layer, with the deviation over seeds. The axis does not begin at 0.",
-            lambda figure: _draw(figure, results),
+            f"Part of speech by layer: {model} on {data}",
+            f"Accuracy on the test set by layer{bars}.{axis_note(start)}",
+            lambda figure: _draw(figure, results, start),
         ),
         "The paper's rows are of another treebank and its own, larger model (Table 6): compare how the layers differ, "
         "not the numbers themselves.",
@@ -80,19 +85,20 @@ def _plain(result: ProbeResult) -> dict[str, Any]:
     return {"chosen": result.chosen, "candidates": {n: written(found) for n, found in result.candidates.items()}}
 
 
-def _draw(figure: "Figure", results: Mapping[TagSet, ProbeResult]) -> None:
+def _draw(figure: "Figure", results: Mapping[TagSet, ProbeResult], start: float) -> None:
     axes = figure.subplots()
     names = list(next(iter(results.values())).candidates)
     width = 0.8 / len(results)
-    lowest, highest = 100.0, 0.0
+    highest = 0.0
     for number, (tags, result) in enumerate(results.items()):
         means = [100 * found.test_mean for found in result.candidates.values()]
-        spread = [100 * found.test_deviation for found in result.candidates.values()]
+        several = len(result.seeds) > 1
+        spread = [100 * found.test_deviation for found in result.candidates.values()] if several else None
         places = [place - 0.4 + width * (number + 0.5) for place in range(len(names))]
-        bars = axes.bar(places, means, width * 0.95, yerr=spread, capsize=3, label=_NAMES[tags])
+        bars = axes.bar(places, means, width * 0.95, yerr=spread, label=f"{_NAMES[tags]} tags", capsize=3)
         axes.bar_label(bars, fmt="%.1f", padding=2)
-        lowest, highest = min(lowest, *means), max(highest, *means)
-    axes.set(ylabel="accuracy, percent", xticks=range(len(names)), ylim=(max(0.0, lowest - 5), min(highest + 3, 101)))
+        highest = max(highest, *means)
+    axes.set(xlabel="vectors", ylabel="test accuracy in percent", xticks=range(len(names)))
+    axes.set_ylim(start, highest + 0.1 * (highest - start))
     axes.set_xticklabels(names)
-    if len(results) > 1:
-        figure.legend(frameon=False, loc="outside upper right", ncols=len(results))
+    figure.legend(frameon=False, loc="outside lower center", ncols=len(results))

@@ -7,6 +7,7 @@ that differ in a setting or in their biLM stay apart, and their rows say in what
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
@@ -29,9 +30,11 @@ PLACES = ("input", "output")
 LOW, HIGH = 1 / 3, 2 / 3
 """Shares that the paper's figure marks: smaller ones by lines, greater ones by dots."""
 PAPER = (
-    "The paper's Figure 2 has no numbers. It says: at the input, tasks favour the first biLSTM layer, coreference and "
+    "The paper's Figure 2 has no numbers. It says: at the input, tasks favor the first biLSTM layer, coreference and "
     "SQuAD strongly; at the output, weights are balanced, with a slight preference for the lower layers."
 )
+_FEW, _MANY = "--", ".."
+"""Hatching of shares below LOW and above HIGH."""
 _MIX = "inputs.elmo.mixes.mixes.{number}.{part}"
 
 
@@ -152,20 +155,24 @@ def layer_weights_report(rows: Sequence[MixRow]) -> Report:
         )
         blocks.append(Table("Standard deviation over seeds", header, spread, decimals=2))
     caption = (
-        "Shares of the layers by task, at the input and at the output of the task's encoder. Shares below 1/3 carry "
-        "horizontal lines, those above 2/3 dots, as in the paper's Figure 2."
+        "The share of each layer by task, at the input and at the output of the task's encoder: darker is larger. "
+        "Shares below 1/3 are hatched with horizontal lines, those above 2/3 with dots, as in the paper's Figure 2. "
+        "A row is empty where the task has no ELMo."
     )
     labels = dict.fromkeys(row.label for row in rows)
     num_places = len({row.place for row in rows})
     width = 2.0 + 0.09 * max(map(len, labels)) + num_places * 0.9 * num_layers
-    size = (min(max(width, 5.0), 14.0), 1.2 + 0.5 * len(labels))
-    blocks.append(Chart("layer-weights", caption, lambda figure: _draw(figure, rows, num_layers), size))
+    size = (min(max(width, 6.0), 14.0), 2.4 + 0.5 * len(labels))
+    draw = partial(_draw, rows=rows, num_layers=num_layers)
+    blocks.append(Chart("layer-weights", "Learned layer weights by task", caption, draw, size))
     blocks.append(PAPER)
     return Report("Learned layer weights", tuple(blocks), {"rows": [row.to_dict() for row in rows]})
 
 
-def _draw(figure: "Figure", rows: Sequence[MixRow], num_layers: int) -> None:
+def _draw(figure: "Figure", *, rows: Sequence[MixRow], num_layers: int) -> None:
     """A panel for each place, with the same rows in all of them."""
+    from matplotlib.patches import Rectangle
+
     labels = list(dict.fromkeys(row.label for row in rows))
     places = [place for place in PLACES if any(row.place == place for row in rows)]
     panels = figure.subplots(1, len(places), squeeze=False)[0]
@@ -175,10 +182,17 @@ def _draw(figure: "Figure", rows: Sequence[MixRow], num_layers: int) -> None:
             if row.place == place:
                 shares[labels.index(row.label), : row.shares.shape[1]] = row.shares.mean(0)
         _draw_panel(axes, shares)
-        axes.set(title=place, xticks=range(num_layers), yticks=[] if number else range(len(labels)))
-        axes.set_xticklabels([f"layer {layer}" for layer in range(num_layers)])
+        axes.set_title(f"at the {place}", fontsize="medium")
+        axes.set(xticks=range(num_layers), yticks=[] if number else range(len(labels)))
+        axes.set_xticklabels([str(layer) for layer in range(num_layers)])
         axes.set_yticklabels([] if number else labels)
-    figure.colorbar(panels[-1].images[0], ax=list(panels), label="share")
+        axes.set(xlabel="biLM layer", ylabel="" if number else "task")
+    figure.colorbar(panels[-1].images[0], ax=list(panels), label="share of the layer")
+    hatches = [
+        Rectangle((0, 0), 1, 1, fill=False, hatch=hatch, label=label)
+        for hatch, label in ((_FEW, "share below 1/3"), (_MANY, "share above 2/3"))
+    ]
+    figure.legend(handles=hatches, frameon=False, loc="outside lower center", ncols=2, handleheight=1.6)
 
 
 def _draw_panel(axes: "Axes", shares: NDArray[np.float64]) -> None:
@@ -190,7 +204,7 @@ def _draw_panel(axes: "Axes", shares: NDArray[np.float64]) -> None:
         if np.isnan(share):
             continue
         dark = share > 0.6
-        hatch = "--" if share < LOW else ".." if share > HIGH else None
+        hatch = _FEW if share < LOW else _MANY if share > HIGH else None
         colour = "#ffffff66" if dark else "#00000044"
         axes.add_patch(Rectangle((layer - 0.5, row - 0.5), 1, 1, fill=False, hatch=hatch, edgecolor=colour, lw=0))
         box = {"boxstyle": "round,pad=0.15", "facecolor": picture.cmap(float(share)), "edgecolor": "none"}

@@ -3,9 +3,11 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.page import COLOURS
 from elmokit.analysis.report import Block, Chart, Report, Table
 from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
@@ -15,8 +17,6 @@ from elmokit.training.log import RunLog
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-_LEGEND = "a line is a seed, a dot its best evaluation, from where the model was kept"
 
 
 @dataclass(frozen=True)
@@ -88,16 +88,23 @@ def learning_curves_report(groups: Sequence[CurveGroup]) -> Report:
     for group in groups:
         by_task.setdefault(group.curves[0].config.task, []).append(group)
     blocks: list[Block] = [Table("Best evaluations", header, tuple(rows))]
-    blocks += [_chart(task, own) for task, own in by_task.items()]
+    blocks += [chart_curves(task, own) for task, own in by_task.items()]
     return Report("Learning curves", tuple(blocks), {"groups": [group.to_dict() for group in groups]})
 
 
-def _chart(task: str, groups: Sequence[CurveGroup]) -> Chart:
-    caption = f"{task}: dev {groups[0].metric} by epoch; {_LEGEND}"
-    return Chart(f"learning-curves-{task}", caption, lambda figure: _draw(figure, groups))
+def chart_curves(task: str, groups: Sequence[CurveGroup]) -> Chart:
+    """All runs of a task, with one color per group."""
+    metric = groups[0].metric
+    start = axis_start(score for group in groups for curve in group.curves for _, score in curve.points)
+    caption = (
+        f"{task}: {metric} on the development set by epoch. Each line is one seed; its dot is the best evaluation, "
+        f"whose model was kept.{axis_note(start)}"
+    )
+    draw = partial(_draw, groups=groups, start=start)
+    return Chart(f"learning-curves-{task}", f"Learning curves: {task}", caption, draw)
 
 
-def _draw(figure: "Figure", groups: Sequence[CurveGroup]) -> None:
+def _draw(figure: "Figure", *, groups: Sequence[CurveGroup], start: float) -> None:
     axes = figure.subplots()
     for number, group in enumerate(groups):
         colour = COLOURS[number % len(COLOURS)]
@@ -105,6 +112,9 @@ def _draw(figure: "Figure", groups: Sequence[CurveGroup]) -> None:
             label = group.label if curve is group.curves[0] else None
             axes.plot(*zip(*curve.points, strict=True), color=colour, linewidth=1.2, alpha=0.8, label=label)
             axes.plot(*curve.best, "o", color=colour)
-    axes.set(xlabel="epochs", ylabel=f"dev {groups[0].metric}")
+    axes.plot([], [], "o", color="#444444", label="best evaluation of a seed")
+    axes.set(xlabel="epochs", ylabel=f"{groups[0].metric} on the development set")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=start)
     axes.locator_params(axis="x", integer=True)
     axes.legend(frameon=False)

@@ -7,9 +7,11 @@ how much of the data it equals the baseline on all of them.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.page import COLOURS
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.analysis.tasks.learning_curves import read_curve
@@ -22,7 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LEAST_STEPS = 1000
-_LEGEND = "bands are one deviation over seeds up and down, the dotted line is the baseline on the largest share"
+_LEGEND = (
+    "The bands are one standard deviation over seeds up and down, the dotted line is the baseline on the largest "
+    "share. The horizontal axis is logarithmic."
+)
 
 
 class Need(NamedTuple):
@@ -191,13 +196,12 @@ def report_curve(curve: Curve, runs: Runs, *, least_steps: int = LEAST_STEPS) ->
         rows.append((_percent(point.share), point.num_examples, *sides, *gain, _need_text(need)))
     header = ("share", "examples", "baseline", "+ ELMo", "increase", "p", "ELMo needs for the baseline's score")
     statements = {"epochs": say_epochs(curve), "data": say_data(curve)}
-    caption = f"test {curve.metric} by share of the training data"
     return Report(
         f"Sample efficiency: {curve.task}",
         (
             setting_text(runs),
-            Table(f"{caption[0].upper()}{caption[1:]}", header, tuple(rows)),
-            Chart("sample-efficiency", f"{caption}; {_LEGEND}", lambda figure: _draw(curve, figure)),
+            Table(f"Test {curve.metric} by share of the training data", header, tuple(rows)),
+            chart_curve(curve),
             *statements.values(),
             f"{P_TEXT} Every seed draws its own examples, the same for both sides, and a smaller share lies inside a "
             f"larger one. A run on a small share may take {least_steps:,} steps, though no more than one on all, and "
@@ -254,7 +258,19 @@ def _need_text(need: Need) -> str:
     return f"at most {_percent(need.share)}" if need.is_bound else _percent(need.share)
 
 
-def _draw(curve: Curve, figure: "Figure") -> None:
+def chart_curve(curve: Curve) -> Chart:
+    """Both sides over growing shares of the training data."""
+    sides = [side for point in curve.points for side in (point.scores.baseline, point.scores.others[0])]
+    start = axis_start(fmean(side.test) + sign * deviation(side.test) for side in sides for sign in (-1, 1))
+    return Chart(
+        "sample-efficiency",
+        f"Sample efficiency: {curve.task}",
+        f"Test {curve.metric} by share of the training data. {_LEGEND}{axis_note(start)}",
+        partial(_draw, curve=curve, start=start),
+    )
+
+
+def _draw(figure: "Figure", *, curve: Curve, start: float) -> None:
     axes = figure.subplots()
     shares = [100 * point.share for point in curve.points]
     sides = {
@@ -264,12 +280,15 @@ def _draw(curve: Curve, figure: "Figure") -> None:
     for (label, scores), colour in zip(sides.items(), COLOURS, strict=False):
         means, spread = [fmean(own) for own in scores], [deviation(own) for own in scores]
         low, high = ([mean + sign * d for mean, d in zip(means, spread, strict=True)] for sign in (-1, 1))
-        axes.fill_between(shares, low, high, color=colour, alpha=0.2, linewidth=0)
+        band = f"{label}: ± one standard deviation" if any(spread) else None
+        axes.fill_between(shares, low, high, color=colour, alpha=0.2, linewidth=0, label=band)
         axes.plot(shares, means, "o-", color=colour, label=label)
     goal = fmean(sides["baseline"][-1])
-    axes.axhline(goal, color=COLOURS[0], linestyle=":", linewidth=1)
+    whole = f"baseline on {_percent(curve.points[-1].share)} of the training data"
+    axes.axhline(goal, color=COLOURS[0], linestyle=":", linewidth=1, label=whole)
     axes.set_xscale("log")
     axes.set_xticks(shares, [_percent(point.share) for point in curve.points])
     axes.minorticks_off()
-    axes.set(xlabel="training data", ylabel=f"test {curve.metric}")
+    axes.set(xlabel="share of the training data", ylabel=f"test {curve.metric}")
+    axes.set_ylim(bottom=start)
     axes.legend(frameon=False)

@@ -9,6 +9,7 @@ from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING
 
+from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.page import COLOURS
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.tasks.compare import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
@@ -94,7 +95,7 @@ def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
         own: tuple[Cell, ...] = (side.label, mean_text(side.dev), mean_text(side.test))
         gain = (None, None) if side.p is None else (f"{found.increase(side):+.2f}", p_text(side.p))
         rows.append((*own, *gain, paper.get(side.name)) if paper else (*own, *gain))
-    header: tuple[str, ...] = ("", f"dev {found.metric}", f"test {found.metric}", "increase", "p")
+    header: tuple[str, ...] = ("variant", f"dev {found.metric}", f"test {found.metric}", "increase", "p")
     source = PAPER[found.task]
     header = (*header, f"the paper, {source.data}, dev {source.metric}") if paper else header
     absent = "" if paper else f" The paper's {study.table} does not have this task."
@@ -109,27 +110,39 @@ def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
         (
             setting_text(runs),
             Table(f"{study.title} (the paper's {study.table})", header, tuple(rows)),
-            Chart(
-                study.name,
-                f"test {found.metric}: a dot a seed, a stroke at their mean; the dotted line is the baseline's mean",
-                partial(_draw, found=found),
-                size=(8, 1.2 + 0.5 * len(rows)),
-            ),
+            chart_study(study, found),
             f"Increase is the test mean over the baseline's. {P_TEXT}{absent}",
         ),
         figures,
     )
 
 
-def _draw(figure: "Figure", *, found: Comparison) -> None:
+def chart_study(study: Study, found: Comparison) -> Chart:
+    """The test scores of every variant, seed by seed."""
+    sides = (found.baseline, *found.others)
+    start = axis_start(score for side in sides for score in side.test)
+    caption = (
+        f"Test {found.metric} of each variant: a dot is one seed, a stroke the mean over seeds, the dotted line the "
+        f"baseline's mean.{axis_note(start, 'horizontal')}"
+    )
+    draw = partial(_draw, found=found, start=start)
+    return Chart(study.name, f"{study.title}: {found.task}", caption, draw, size=(8, 2.2 + 0.5 * len(sides)))
+
+
+def _draw(figure: "Figure", *, found: Comparison, start: float) -> None:
     axes = figure.subplots()
     sides = (found.baseline, *found.others)
     for place, side in enumerate(sides):
         colour = COLOURS[min(place, 1)]
         axes.plot(side.test, [place] * len(side.test), "o", color=colour, alpha=0.5)
         axes.plot(fmean(side.test), place, "|", color=colour, markersize=20, markeredgewidth=2)
-    axes.axvline(fmean(found.baseline.test), color=COLOURS[0], linestyle=":", linewidth=1)
+    axes.plot([], [], "o", color="#444444", alpha=0.5, label="one seed")
+    axes.plot([], [], "|", color="#444444", markersize=14, markeredgewidth=2, label="mean over seeds")
+    mean = fmean(found.baseline.test)
+    axes.axvline(mean, color=COLOURS[0], linestyle=":", linewidth=1, label="mean of the baseline")
     axes.set_yticks(range(len(sides)), [side.label for side in sides])
     axes.margins(y=0.1)
     axes.invert_yaxis()
-    axes.set_xlabel(f"test {found.metric}")
+    axes.set(xlabel=f"test {found.metric}", ylabel="variant")
+    axes.set_xlim(left=start)
+    figure.legend(frameon=False, loc="outside lower center", ncols=3)

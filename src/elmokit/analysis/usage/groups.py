@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.errors import InputError
+from elmokit.wording import counted
 
 Floats = NDArray[np.float64]
 MAX_GROUPS = 8
@@ -112,8 +113,9 @@ def induce(contexts: NDArray[np.floating], num_groups: int | None = None, *, see
         raise InputError(f"{num_groups} groups cannot be made: ask for at least 1.")
     if len(contexts) < max(2, num_groups or 0):
         raise InputError(
-            f"{len(contexts)} occurrences cannot be put in {'' if num_groups is None else f'{num_groups} '}groups: "
-            "give a corpus with more of them, or ask for fewer groups."
+            f"{counted(len(contexts), 'occurrence')} cannot be put in "
+            f"{'groups' if num_groups is None else counted(num_groups, 'group')}: give a corpus with more of them, or "
+            "ask for fewer groups."
         )
     agreement = find_agreement(contexts, seed=seed)
     points = agreement.points  # (K, F)

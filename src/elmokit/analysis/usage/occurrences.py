@@ -26,6 +26,7 @@ from elmokit.errors import InputError
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.text.files import open_text
 from elmokit.training.corpus import Input, check_input, find_files, split_line
+from elmokit.wording import counted
 
 Progress = Callable[[int, int], None]
 """Is told how many of how many sentences have been embedded."""
@@ -183,7 +184,7 @@ def check_word(word: str, input: Input) -> None:
     """Refuse what can never be one token of a corpus."""
     tokens = [token for sentence in split_line(word, input) for token in sentence]
     if tokens != [word]:
-        pieces = f"{len(tokens)} tokens ({' '.join(tokens)})" if tokens else "no token"
+        pieces = f"{counted(len(tokens), 'token')} ({' '.join(tokens)})" if tokens else "no token"
         raise InputError(f"the word {word!r} is {pieces} here: give one token, and its other forms with --forms.")
 
 

@@ -24,6 +24,7 @@ from elmokit.arguments import check_integer, shown
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.layer_store import LayerStore
+from elmokit.wording import counted
 
 Corpora = tuple[Corpus] | tuple[Corpus, Corpus]
 
@@ -136,8 +137,8 @@ def _check_number(corpora: Corpora, sides: Sequence[Sequence[Occurrence]], optio
     total = sum(map(len, sides))
     if options.num_groups is not None and total < options.num_groups:
         raise InputError(
-            f"{options.word!r} occurs {total} times in different sentences, too few for {options.num_groups} groups: "
-            "give more text or ask for fewer groups."
+            f"{options.word!r} occurs {counted(total, 'time')} in different sentences, too few for "
+            f"{options.num_groups} groups: give more text or ask for fewer groups."
         )
 
 

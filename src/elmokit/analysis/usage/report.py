@@ -3,18 +3,15 @@
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from elmokit.analysis.page import COLOURS
-from elmokit.analysis.report import Block, Cell, Chart, Concordance, Line, Map, Point, Report, Table
+from elmokit.analysis.report import Block, Cell, Concordance, Line, Report, Table
+from elmokit.analysis.usage.chart import chart_shares, chart_shifts, map_corpora, map_groups, plane
 from elmokit.analysis.usage.groups import MAX_CHANCE, MIN_STRENGTH, Grouping, characteristic_words
 from elmokit.analysis.usage.occurrences import Occurrence
 from elmokit.analysis.usage.ranking import RankedWord
 from elmokit.analysis.usage.shift import Comparison
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from elmokit.wording import counted
 
 _TYPICAL, _BORDERLINE, _LONELY, _WORDS, _NAMING_WORDS = 6, 3, 6, 10, 3
 
@@ -66,18 +63,14 @@ def shift_report(subject: Subject, found: Comparison) -> Report:
         (name, *(100 * float(share) for share in column)) for name, column in zip(names, shares.T, strict=True)
     )
     share_table = Table("Share of each group in percent", ("group", *subject.corpora), rows)
-    chart = Chart(
-        "shares",
-        f"How the occurrences of “{subject.word}” are spread over its groups in each corpus.",
-        partial(_draw_shares, corpora=subject.corpora, names=names, shares=shares.tolist()),
-        size=(8, 1 + 0.7 * len(names)),
-    )
+    chart = chart_shares(subject.word, subject.corpora, names, shares.tolist())
     blocks: list[Block] = [_sampled(subject), measures, share_table, chart]
     for own in (1, 0):
         lines = _lines(subject, found.loneliest(own == 1, _LONELY), found.loneliness.tolist())
         caption = f"In {subject.corpora[own]}, farthest from anything in {subject.corpora[1 - own]}"
-        blocks.append(Concordance(caption, lines))
-    blocks.append(_map("corpora", subject, grouping, found.is_second.astype(int).tolist(), list(subject.corpora)))
+        blocks.append(Concordance(caption, lines, note="distance"))
+    corpora = [subject.corpora[second] for second in found.is_second.astype(int).tolist()]
+    blocks.append(map_corpora(subject.word, grouping, subject.occurrences, corpora))
     blocks += [_explain_number(grouping), *_group_blocks(subject, grouping, names, words)]
     figures = _common_figures(subject, grouping, words)
     figures |= {
@@ -106,7 +99,8 @@ def ranking_report(
     )
     header = ("word", "in 1", "in 2", "shift", "shuffled", "inside 1", "inside 2", "chance")
     caption = (
-        f"The {len(first)} words of {len(ranked)} whose use differs most between 1, {corpora[0]}, and 2, {corpora[1]}"
+        f"{counted(len(first), 'word')} of {len(ranked):,} whose use differs most between 1, {corpora[0]}, and 2, "
+        f"{corpora[1]}"
     )
     table = Table(caption, header, rows, decimals=3)
     middle = sorted(one.shift for one in ranked)[len(ranked) // 2]
@@ -116,16 +110,12 @@ def ranking_report(
         "in 20 times if they are shuffled between the corpora, and that between the halves of each corpus. The middle "
         f"one of all words has a shift of {middle:.3f}: as much is owed to the corpora, not to the word."
     )
-    chart = Chart(
-        "shifts",
-        "The words' shifts; the dark stroke is what each has to exceed, the broken line the shift of the middle word.",
-        partial(_draw_shifts, ranked=first, middle=middle),
-        size=(8, 1.2 + 0.27 * len(first)),
-    )
+    chart = chart_shifts(first, middle, corpora)
     blocks: list[Block] = [note, table, chart]
     for side, name in enumerate(corpora):
         lines = tuple(_line(one.examples[side], one.word) for one in first)
-        blocks.append(Concordance(f"In {name}, of each word the use that is farthest from the other corpus", lines))
+        caption = f"In {name}, of each word the use that is farthest from the other corpus"
+        blocks.append(Concordance(caption, lines, note="word"))
     figures = {
         **settings,
         "corpora": list(corpora),
@@ -167,18 +157,21 @@ def name_groups(subject: Subject, grouping: Grouping) -> tuple[list[str], list[l
 
 def _sampled(subject: Subject) -> str:
     def say(name: str, seen: int, sampled: int) -> str:
-        return f"{seen:,} times in {name}" + (f" ({sampled:,} of them were looked at)" if sampled < seen else "")
+        return f"{counted(seen, 'time')} in {name}" + (
+            f" ({sampled:,} of them were looked at)" if sampled < seen else ""
+        )
 
     said = " and ".join(map(say, subject.corpora, subject.num_seen, subject.num_sampled))
-    return f"{' / '.join(subject.forms)} occurs {said}. A sentence that stands there more than once counts once."
+    return f"{' / '.join(subject.forms)} occurs {said}. A repeated sentence counts once."
 
 
 def _explain_number(grouping: Grouping) -> str:
     found = grouping.agreement.num_groups
     strengths = ", ".join(f"{strength:.2f}" for strength in grouping.agreement.strengths)
     reason = (
-        f"the text before the word and that behind it agree in {found - 1} independent directions (a corrected "
-        f"correlation of at least {MIN_STRENGTH} and a chance of at most {MAX_CHANCE}; there were {strengths})"
+        f"the text before the word and the text after it agree in {counted(found - 1, 'independent direction')} (a "
+        f"corrected correlation of at least {MIN_STRENGTH} and a chance of at most {MAX_CHANCE}; there were "
+        f"{strengths})"
     )
     if grouping.num_groups == found:
         return f"{_count(found)}: {reason}."
@@ -199,11 +192,13 @@ def _group_blocks(
     )
     caption = "Groups, and the words of their sentences that set them apart"
     blocks: list[Block] = [Table(caption, ("group", "occurrences", "%", "words"), rows)]
-    blocks.append(_map("groups", subject, grouping, grouping.groups.tolist(), names))
+    one_corpus = len(subject.corpora) == 1
+    blocks.append(map_groups(subject.word, grouping, subject.occurrences, names, one_corpus=one_corpus))
     for group, name in enumerate(names):
-        blocks.append(Concordance(f"Group {name} – typical", _lines(subject, grouping.typical(group, _TYPICAL))))
+        typical = _lines(subject, grouping.typical(group, _TYPICAL))
+        blocks.append(Concordance(f"Group {name} – typical", typical, note="place"))
         if borderline := grouping.borderline(group, _BORDERLINE):
-            blocks.append(Concordance(f"Group {name} – borderline", _lines(subject, borderline)))
+            blocks.append(Concordance(f"Group {name} – borderline", _lines(subject, borderline), note="place"))
     return blocks
 
 
@@ -221,21 +216,6 @@ def _short(source: str) -> str:
 def _line(occurrence: Occurrence, note: str) -> Line:
     tokens, place = occurrence.tokens, occurrence.place
     return Line(" ".join(tokens[:place]), occurrence.form, " ".join(tokens[place + 1 :]), note)
-
-
-def _map(name: str, subject: Subject, grouping: Grouping, colours: Sequence[int], names: list[str]) -> Map:
-    """Occurrences in the two directions that the sides agree on most; a colour is a group, or a corpus."""
-    points = tuple(
-        Point(x, y, names[colour], " ".join(occurrence.tokens))
-        for (x, y), colour, occurrence in zip(_plane(grouping), colours, subject.occurrences, strict=True)
-    )
-    caption = "The occurrences in the two directions that the text before and the text behind the word agree on most."
-    return Map(name, caption, points)
-
-
-def _plane(grouping: Grouping) -> list[tuple[float, float]]:
-    points = grouping.points  # (K, F)
-    return [(row[0], row[1] if len(row) > 1 else 0.0) for row in points.tolist()]
 
 
 def _common_figures(subject: Subject, grouping: Grouping, words: list[list[tuple[str, float]]]) -> dict[str, Any]:
@@ -267,33 +247,8 @@ def _common_figures(subject: Subject, grouping: Grouping, words: list[list[tuple
                 subject.occurrences,
                 grouping.groups.tolist(),
                 grouping.fits.tolist(),
-                _plane(grouping),
+                plane(grouping),
                 strict=True,
             )
         ],
     }
-
-
-def _draw_shares(figure: "Figure", *, corpora: tuple[str, ...], names: list[str], shares: list[list[float]]) -> None:
-    axes = figure.subplots()
-    height = 0.8 / len(corpora)
-    for number, (name, row) in enumerate(zip(corpora, shares, strict=True)):
-        places = [group + height * (number - (len(corpora) - 1) / 2) for group in range(len(names))]
-        axes.barh(places, [100 * share for share in row], height, label=name, color=COLOURS[number])
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xlabel("% of the occurrences")
-    axes.legend(frameon=False)
-
-
-def _draw_shifts(figure: "Figure", *, ranked: Sequence[RankedWord], middle: float) -> None:
-    axes = figure.subplots()
-    places = range(len(ranked))
-    axes.barh(places, [one.shift for one in ranked], 0.7, color=COLOURS[0])
-    floors = [one.floor for one in ranked]
-    axes.vlines(floors, [place - 0.35 for place in places], [place + 0.35 for place in places], colors="black")
-    axes.axvline(middle, color="grey", linestyle="--", linewidth=1)
-    axes.set_yticks(places, [one.word for one in ranked])
-    axes.margins(y=0.01)
-    axes.invert_yaxis()
-    axes.set_xlabel("shift")

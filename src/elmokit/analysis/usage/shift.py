@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from elmokit.analysis.usage.groups import Grouping, induce, standardise
 from elmokit.errors import InputError
+from elmokit.wording import counted
 
 Floats = NDArray[np.float64]
 NUM_SHUFFLES = 999
@@ -95,7 +96,9 @@ def compare(
     """
     for rows in (first, second):
         if len(rows) < 2:
-            raise InputError(f"{len(rows)} occurrences in one of the corpora cannot be compared: give at least 2.")
+            raise InputError(
+                f"{counted(len(rows), 'occurrence')} in one of the corpora cannot be compared: give at least 2."
+            )
     contexts = np.concatenate([first, second])  # (K, D)
     is_second = np.arange(len(contexts)) >= len(first)  # (K,)
     grouping = induce(contexts, num_groups, seed=seed)

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
+from elmokit.analysis.axes import BAR_ROOM, axis_note, axis_start
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.analysis.wsd.contexts import VIEWS
 from elmokit.analysis.wsd.nearest import ALL, FIRST_SENSE, WITHOUT_DEVELOPMENT, Score, WsdResult
@@ -37,7 +39,7 @@ def wsd_report(paper: WsdResult, votes: VotesResult, *, model: str, parts: str) 
     """
     names = list(paper.scores)
     total = {name: next(iter(ways.values())).total for name, ways in paper.scores.items()}
-    header = ("", *(_SHORT.get(name, name) for name in names))
+    header = ("method", *(_SHORT.get(name, name) for name in names))
     rows = [_row(_label(way), paper.scores, way) for way in paper.scores[names[0]]]
     rows += [_paper_row(name, f1, names) for name, f1 in PAPER.items()]
     vote_rows = [_row(FIRST_SENSE, paper.scores, FIRST_SENSE), *(_row(way, votes.scores, way) for way in _VOTES)]
@@ -54,12 +56,7 @@ def wsd_report(paper: WsdResult, votes: VotesResult, *, model: str, parts: str) 
         f"on {votes.num_held:,} occurrences in held-out texts. “{VECTORS_ONLY}” lets frequent and rare senses speak "
         f"equally loudly; “{PRIOR_ONLY}” counts senses and looks at no vector; “{OWN}” leaves out the window, the "
         "neighbours and the rest of the sentence.",
-        Chart(
-            "wsd",
-            "F1 by layer and by votes on all sets together; the dashed line is WordNet's first sense. The axis does "
-            "not begin at 0.",
-            lambda figure: _draw(figure, paper, votes),
-        ),
+        chart_scores(paper, votes, model),
     )
     return Report("Word-sense disambiguation by layer", blocks, _figures(paper, votes, model, parts))
 
@@ -95,17 +92,34 @@ def _figures(paper: WsdResult, votes: VotesResult, model: str, parts: str) -> di
     }
 
 
-def _draw(figure: "Figure", paper: WsdResult, votes: VotesResult) -> None:
+def chart_scores(paper: WsdResult, votes: VotesResult, model: str) -> Chart:
+    """F1 on all sets together, by either method."""
     name = ALL if ALL in paper.scores else next(iter(paper.scores))
-    ways = {_label(way): score.f1 for way, score in paper.scores[name].items() if way != FIRST_SENSE}
-    ways |= {way: votes.scores[name][way].f1 for way in _VOTES}
-    labels = [fill(label, 12) for label in ways]
-    axes = figure.subplots()
-    colours = ["C0"] * (len(ways) - len(_VOTES)) + ["C1"] * len(_VOTES)
-    bars = axes.bar(range(len(ways)), list(ways.values()), color=colours)
-    axes.bar_label(bars, fmt="%.1f", padding=2)
+    nearest = {_label(way): score.f1 for way, score in paper.scores[name].items() if way != FIRST_SENSE}
+    voted = {way: votes.scores[name][way].f1 for way in _VOTES}
     first = paper.scores[name][FIRST_SENSE].f1
-    axes.axhline(first, color="#444444", linestyle="--", linewidth=1)
-    lowest = max(0.0, min(first, *ways.values()) - 5)
-    axes.set(ylabel=f"F1 on {name}, percent", xticks=range(len(ways)), ylim=(lowest, None))
-    axes.set_xticklabels(labels, fontsize=9)
+    start = axis_start((first, *nearest.values(), *voted.values()), room=BAR_ROOM)
+    where = "all sets together" if name == ALL else name
+    caption = (
+        f"F1 on {where}, by the nearest sense vector of each layer and by votes of similar occurrences; the dashed "
+        f"line is WordNet's first sense.{axis_note(start)}"
+    )
+    sides = {"nearest sense, as in the paper": nearest, "votes": voted}
+    draw = partial(_draw, sides=sides, first=first, start=start, name=name)
+    return Chart("wsd", f"Word-sense disambiguation: {model} on {where}", caption, draw)
+
+
+def _draw(figure: "Figure", *, sides: Mapping[str, Mapping[str, float]], first: float, start: float, name: str) -> None:
+    axes = figure.subplots()
+    labels: list[str] = []
+    for side, scores in sides.items():
+        places = range(len(labels), len(labels) + len(scores))
+        bars = axes.bar(places, list(scores.values()), label=side)
+        axes.bar_label(bars, fmt="%.1f", padding=2)
+        labels += scores
+    axes.axhline(first, color="#444444", linestyle="--", linewidth=1, label="WordNet's first sense")
+    highest = max(first, *(score for scores in sides.values() for score in scores.values()))
+    axes.set(xlabel="method", ylabel=f"F1 on {name} in percent", xticks=range(len(labels)))
+    axes.set_ylim(start, highest + 0.1 * (highest - start))
+    axes.set_xticklabels([fill(label, 12) for label in labels], fontsize=9)
+    figure.legend(frameon=False, loc="outside lower center", ncols=3)

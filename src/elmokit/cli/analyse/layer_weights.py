@@ -1,4 +1,4 @@
-"""`elmokit analyse layer-weights`: how tasks mix the layers (Figure 2)."""
+"""`elmokit analyze layer-weights`: how tasks mix the layers (Figure 2)."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from elmokit.cli.paths import check_exists
 
 def layer_weights(
     trained: Annotated[
-        list[Path], typer.Argument(metavar="TRAINED…", help="Runs of `elmokit task train`, or their model/ folders.")
+        list[Path], typer.Argument(metavar="TRAINED", help="Runs of `elmokit task train`, or their model/ folders.")
     ],
     output: OutputOption = None,
     as_json: JsonOption = False,
@@ -22,8 +22,8 @@ def layer_weights(
 
     \b
     Examples:
-      elmokit analyse layer-weights runs/ner/elmo-1 runs/ner/elmo-2 runs/qa/elmo-1
-      elmokit analyse layer-weights runs/*/elmo-* --output report
+      elmokit analyze layer-weights runs/ner/elmo-1 runs/ner/elmo-2 runs/qa/elmo-1
+      elmokit analyze layer-weights runs/*/elmo-* --output report
     """  # noqa: D301
     for path in trained:
         check_exists(path, "give the folder of a run of `elmokit task train`, or its model/")

@@ -1,4 +1,4 @@
-"""`elmokit analyse learning-curves`: dev scores by epoch."""
+"""`elmokit analyze learning-curves`: dev scores by epoch."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,7 @@ from elmokit.cli.paths import check_exists
 
 
 def learning_curves(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN…", help="Finished runs of `elmokit task train`.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished runs of `elmokit task train`.")],
     output: OutputOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -20,8 +20,8 @@ def learning_curves(
 
     \b
     Examples:
-      elmokit analyse learning-curves compared/baseline-1 compared/elmo-1
-      elmokit analyse learning-curves compared/baseline-* compared/elmo-* --output report
+      elmokit analyze learning-curves compared/baseline-1 compared/elmo-1
+      elmokit analyze learning-curves compared/baseline-* compared/elmo-* --output report
     """  # noqa: D301
     for path in runs:
         check_exists(path, "give the folder of a run of `elmokit task train` that has ended")

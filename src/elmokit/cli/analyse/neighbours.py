@@ -1,4 +1,4 @@
-"""`elmokit analyse neighbours`: where else in a corpus a word is used as it is in a sentence."""
+"""`elmokit analyze neighbors`: where else in a corpus a word is used as it is in a sentence."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
 def neighbours(
     sentence: Annotated[
-        str | None, typer.Argument(help="The sentence, tokens between spaces, or raw text with --input text.")
+        str | None,
+        typer.Argument(metavar="SENTENCE", help="The sentence, tokens between spaces, or raw text with --input text."),
     ] = None,
     word: Annotated[str | None, typer.Option(help="The token of the sentence to look up.")] = None,
     type_: Annotated[
@@ -40,7 +41,7 @@ def neighbours(
         list[str] | None,
         typer.Option(help="top (default), average, a layer's number, 0.2,0.3,0.5 or all; again for more."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Neighbours to give.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="Neighbors to give.")] = 10,
     position: Annotated[
         int | None, typer.Option(help="The token's place, from 0, if the word stands there more than once.")
     ] = None,
@@ -62,9 +63,9 @@ def neighbours(
 
     \b
     Examples:
-      elmokit analyse neighbours "He made a spectacular play ." --word play --corpus corpus.txt
-      elmokit analyse neighbours "They saw a play ." --word play --corpus c.txt --layers 1 --layers 2
-      elmokit analyse neighbours --type playfull --corpus corpus.txt
+      elmokit analyze neighbors "He made a spectacular play ." --word play --corpus corpus.txt
+      elmokit analyze neighbors "They saw a play ." --word play --corpus c.txt --layers 1 --layers 2
+      elmokit analyze neighbors --type playfull --corpus corpus.txt
     """  # noqa: D301
     if (sentence is None) == (type_ is None):
         raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="SENTENCE")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.cli.threads import use_threads
 
 if TYPE_CHECKING:
@@ -13,7 +14,8 @@ if TYPE_CHECKING:
     from elmokit.embedding.embedder import Embedder
 
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", help="A folder for the page (HTML), pictures (PNG, SVG) and figures (JSON).")
+    Path | None,
+    typer.Option(*OUTPUT_NAMES, help="A folder for the page (HTML), pictures (PNG, SVG) and figures (JSON)."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the figures as JSON on stdout.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")]

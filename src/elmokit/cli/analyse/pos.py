@@ -1,4 +1,4 @@
-"""`elmokit analyse pos`: what each layer knows of parts of speech (Table 6)."""
+"""`elmokit analyze pos`: what each layer knows of parts of speech (Table 6)."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -50,8 +50,8 @@ def pos(
 
     \b
     Examples:
-      elmokit analyse pos --data ud_ewt --tags both --output report
-      elmokit analyse pos --data ud_ewt --quick --seeds 0
+      elmokit analyze pos --data ud_ewt --tags both --output report
+      elmokit analyze pos --data ud_ewt --quick --seeds 0
     """  # noqa: D301
     folder, numbers = find_data(data, "pos/ud_ewt"), parse_seeds(seeds)
     kinds: list[TagSet] = ["xpos", "upos"] if tags == "both" else [tags]

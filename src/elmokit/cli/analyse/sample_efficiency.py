@@ -1,4 +1,4 @@
-"""`elmokit analyse sample-efficiency`: a task on growing shares of its training data, with and without ELMo."""
+"""`elmokit analyze sample-efficiency`: a task on growing shares of its training data, with and without ELMo."""
 
 from typing import Annotated
 
@@ -47,7 +47,7 @@ def sample_efficiency(
 
     \b
     Examples:
-      elmokit analyse sample-efficiency srl --train train.conll --dev dev.conll --test test.conll \\
+      elmokit analyze sample-efficiency srl --train train.conll --dev dev.conll --test test.conll \\
         --output efficiency --fractions 0.01,0.1,1
     """  # noqa: D301
     shares = parse_fractions(fractions)

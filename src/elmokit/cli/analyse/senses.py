@@ -1,4 +1,4 @@
-"""`elmokit analyse senses`: how a word is used in a corpus, and how that differs from another one."""
+"""`elmokit analyze senses`: how a word is used in a corpus, and how that differs from another one."""
 
 from typing import Annotated
 
@@ -25,7 +25,9 @@ def senses(
     corpus: Annotated[
         list[str], typer.Option(help="A text file or glob, a sentence a line or raw text; again for more files.")
     ],
-    word: Annotated[str | None, typer.Argument(help="The word: one token; case does not matter.")] = None,
+    word: Annotated[
+        str | None, typer.Argument(metavar="WORD", help="The word: one token; case does not matter.")
+    ] = None,
     against: Annotated[
         list[str] | None, typer.Option(help="Files of a second corpus: how does the use differ from the first?")
     ] = None,
@@ -57,10 +59,10 @@ def senses(
 
     \b
     Examples:
-      elmokit analyse senses play --corpus corpus.txt
-      elmokit analyse senses play --forms plays,played --corpus 'text/*.xz' --input text --output page
-      elmokit analyse senses play --corpus corpus.txt --against later.txt
-      elmokit analyse senses --rank 20 --min-count 2 --corpus corpus.txt --against later.txt
+      elmokit analyze senses play --corpus corpus.txt
+      elmokit analyze senses play --forms plays,played --corpus 'text/*.xz' --input text --output page
+      elmokit analyze senses play --corpus corpus.txt --against later.txt
+      elmokit analyze senses --rank 20 --min-count 2 --corpus corpus.txt --against later.txt
     """  # noqa: D301
     if (word is None) == (rank is None):
         raise typer.BadParameter("give a word, or --rank, and not both.", param_hint="WORD")

@@ -1,4 +1,4 @@
-"""`elmokit analyse mixing` and `placement`: a task with ELMo in several ways, over seeds."""
+"""`elmokit analyze mixing` and `placement`: a task with ELMo in several ways, over seeds."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ def mixing(
 
     \b
     Examples:
-      elmokit analyse mixing srl --train train.conll --dev dev.conll --test test.conll --output mixing
+      elmokit analyze mixing srl --train train.conll --dev dev.conll --test test.conll --output mixing
     """  # noqa: D301
     check_files(train, dev, test, vectors)
     check_model(model)
@@ -76,7 +76,7 @@ def placement(
 
     \b
     Examples:
-      elmokit analyse placement nli --train train.jsonl --dev dev.jsonl --test test.jsonl --output places
+      elmokit analyze placement nli --train train.jsonl --dev dev.jsonl --test test.jsonl --output places
     """  # noqa: D301
     check_files(train, dev, test, vectors)
     check_model(model)

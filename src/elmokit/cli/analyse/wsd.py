@@ -1,4 +1,4 @@
-"""`elmokit analyse wsd`: which layer tells word senses apart (Table 5)."""
+"""`elmokit analyze wsd`: which layer tells word senses apart (Table 5)."""
 
 from pathlib import Path
 from typing import Annotated
@@ -39,8 +39,8 @@ def wsd(
 
     \b
     Examples:
-      elmokit analyse wsd --data data/wsd
-      elmokit analyse wsd --data data/wsd --output report
+      elmokit analyze wsd --data data/wsd
+      elmokit analyze wsd --data data/wsd --output report
     """  # noqa: D301
     folder = find_data(data, "wsd")
     from elmokit.analysis.kept_layers import keep_layers
