@@ -14,7 +14,7 @@ import pytest
 from elmokit.analysis import page
 from elmokit.analysis.page import to_html, write_report
 from elmokit.analysis.report import Block, Chart, Concordance, Line, Map, Point, Report, Table
-from elmokit.errors import ElmokitError
+from elmokit.errors import ElmokitError, FormatError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -233,8 +233,21 @@ class TestWriting:
 
         monkeypatch.setattr("os.replace", fail)
         with pytest.raises(OSError, match="No space"):
-            write_report(Report("new", ("text",), {"a": 2}), tmp_path)
+            write_report(Report("new", ("text",), {"a": 2}), tmp_path, overwrite=True)
         assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+    def test_only_a_report_is_replaced_and_only_if_asked(self, tmp_path: Path) -> None:
+        new = Report("new", ("text",), {"a": 2})
+        write_report(REPORT, tmp_path / "out")
+        with pytest.raises(FormatError, match="already exists: give another name, or --overwrite"):
+            write_report(new, tmp_path / "out")
+        write_report(new, tmp_path / "out", overwrite=True)
+        assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["page.html", "report.json"]
+        (tmp_path / "out" / "notes.txt").write_text("mine")
+        for folder in (tmp_path / "out", tmp_path):
+            with pytest.raises(FormatError, match="is not a report that elmokit wrote, so it is left alone"):
+                write_report(new, folder, overwrite=True)
+        assert (tmp_path / "out" / "notes.txt").read_text() == "mine"
 
     def test_a_chart_that_fails_writes_nothing(self, tmp_path: Path) -> None:
         def fail(figure: "Figure") -> None:

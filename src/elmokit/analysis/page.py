@@ -15,7 +15,7 @@ from xml.etree import ElementTree
 from elmokit.analysis.report import Block, Chart, Concordance, Map, Report, Table, printable
 from elmokit.arguments import shown
 from elmokit.errors import ElmokitError, FormatError
-from elmokit.filesystem import write_bytes_atomic, write_text_atomic
+from elmokit.filesystem import foreign_files, guard_output, write_bytes_atomic, write_text_atomic
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -24,16 +24,40 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8
 """Told apart by color-blind eyes too; more groups than colors begin again."""
 CORPUS_COLOURS = COLOURS[:2]
 """Of a first and a second corpus, in every figure of a report."""
+PAGE, FIGURES = "page.html", "report.json"
+_GENERATOR = '<meta name="generator" content="elmokit">'
+_PICTURE = re.compile(r".+\.(png|svg)")
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SIDE, _EDGE = 520, 30
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
-def write_report(report: Report, folder: Path) -> list[Path]:
-    """Write page.html, report.json and the pictures into a folder, and say what was written; the page comes last."""
-    figures = _check(report)
+def check_report_folder(folder: Path, *, overwrite: bool = False) -> None:
+    """Refuse a folder that holds anything but a report to overwrite; commands ask before they compute for hours."""
     if folder.exists() and not folder.is_dir():
         raise FormatError(f"the report's folder {folder} is a file: give the name of a folder.")
+    guard_output(folder, kind="a report", is_ours=is_report, overwrite=overwrite)
+
+
+def is_report(folder: Path) -> bool:
+    """Whether a folder holds a report that `write_report` wrote, and nothing else."""
+    try:
+        ours = _GENERATOR in (folder / PAGE).read_text(encoding="utf-8")[:1000]
+    except (OSError, ValueError):
+        return False
+    return ours and not [name for name in foreign_files(folder, (PAGE, FIGURES)) if not _PICTURE.fullmatch(name)]
+
+
+def write_report(report: Report, folder: Path, *, overwrite: bool = False) -> list[Path]:
+    """Write page.html, report.json and the pictures into a new folder, and return what was written.
+
+    Args:
+        report: what to show.
+        folder: is made if it is not there.
+        overwrite: replace a report; a folder with anything else is refused.
+    """
+    figures = _check(report)
+    check_report_folder(folder, overwrite=overwrite)
     pictures: dict[str, bytes] = {}
     drawings: dict[str, str] = {}
     for block in report.blocks:
@@ -48,9 +72,11 @@ def write_report(report: Report, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for file_name, data in pictures.items():
         write_bytes_atomic(folder / file_name, data)
-    write_text_atomic(folder / "report.json", figures + "\n")
-    write_text_atomic(folder / "page.html", page)
-    return [folder / name for name in (*pictures, "report.json", "page.html")]
+    write_text_atomic(folder / FIGURES, figures + "\n")
+    write_text_atomic(folder / PAGE, page)
+    for old in foreign_files(folder, (PAGE, FIGURES, *pictures)):  # pictures of the report that was replaced
+        (folder / old).unlink()
+    return [folder / name for name in (*pictures, FIGURES, PAGE)]
 
 
 def _check(report: Report) -> str:

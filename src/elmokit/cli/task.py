@@ -215,7 +215,7 @@ def compare(
     )
     if threads:
         use_threads(threads)
-    from elmokit.filesystem import write_text_atomic
+    from elmokit.filesystem import guard_output, write_text_atomic
     from elmokit.tasks.compare import P_TEXT, PAPER, setting_text
     from elmokit.tasks.compare import compare as put_side_by_side
     from elmokit.tasks.variants import BASELINE, Variant, save_random
@@ -227,6 +227,7 @@ def compare(
     runs = run_experiment(experiment, [BASELINE, *others])
     found = put_side_by_side(runs, BASELINE, others)
     content = {**found.to_dict(), "paper": PAPER[name]._asdict(), "setting": runs.setting()}
+    guard_output(output / "comparison.json", kind="a comparison", is_ours=_is_comparison, overwrite=True)
     write_text_atomic(output / "comparison.json", json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     if as_json:
         typer.echo(json.dumps(content, ensure_ascii=False))
@@ -235,6 +236,13 @@ def compare(
         _print_comparison(found)
         typer.echo(P_TEXT)
     typer.echo(f"wrote {output / 'comparison.json'}", err=True)
+
+
+def _is_comparison(path: Path) -> bool:
+    try:
+        return bool({"paper", "setting"} <= json.loads(path.read_text(encoding="utf-8")).keys())
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _parse_also(also: list[str]) -> dict[str, str]:

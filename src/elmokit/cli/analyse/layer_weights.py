@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyse.options import JsonOption, OutputOption, finish
+from elmokit.cli.analyse.options import JsonOption, OutputOption, OverwriteOption, check_output, finish
 from elmokit.cli.paths import check_exists
 
 
@@ -14,6 +14,7 @@ def layer_weights(
         list[Path], typer.Argument(metavar="TRAINED", help="Runs of `elmokit task train`, or their model/ folders.")
     ],
     output: OutputOption = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """The layer weights and scales that task models learned (Figure 2).
@@ -25,8 +26,9 @@ def layer_weights(
       elmokit analyze layer-weights runs/ner/elmo-1 runs/ner/elmo-2 runs/qa/elmo-1
       elmokit analyze layer-weights runs/*/elmo-* --output report
     """  # noqa: D301
+    check_output(output, overwrite)
     for path in trained:
         check_exists(path, "give the folder of a run of `elmokit task train`, or its model/")
     from elmokit.analysis.tasks.layer_weights import average_mixes, layer_weights_report, read_mixes
 
-    finish(layer_weights_report(average_mixes([read_mixes(path) for path in trained])), output, as_json)
+    finish(layer_weights_report(average_mixes([read_mixes(path) for path in trained])), output, as_json, overwrite)

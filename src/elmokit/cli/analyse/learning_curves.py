@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyse.options import JsonOption, OutputOption, finish
+from elmokit.cli.analyse.options import JsonOption, OutputOption, OverwriteOption, check_output, finish
 from elmokit.cli.paths import check_exists
 
 
 def learning_curves(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished runs of `elmokit task train`.")],
     output: OutputOption = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """The dev scores of task runs by epoch: has training converged, and which side learns faster?
@@ -23,8 +24,9 @@ def learning_curves(
       elmokit analyze learning-curves compared/baseline-1 compared/elmo-1
       elmokit analyze learning-curves compared/baseline-* compared/elmo-* --output report
     """  # noqa: D301
+    check_output(output, overwrite)
     for path in runs:
         check_exists(path, "give the folder of a run of `elmokit task train` that has ended")
     from elmokit.analysis.tasks.learning_curves import group_curves, learning_curves_report, read_curve
 
-    finish(learning_curves_report(group_curves([read_curve(path) for path in runs])), output, as_json)
+    finish(learning_curves_report(group_curves([read_curve(path) for path in runs])), output, as_json, overwrite)

@@ -9,7 +9,9 @@ from elmokit.cli.analyse.options import (
     InputOption,
     JsonOption,
     OutputOption,
+    OverwriteOption,
     ThreadsOption,
+    check_output,
     finish,
     load_embedder,
 )
@@ -55,6 +57,7 @@ def neighbours(
     input_: InputOption = "tokens",
     threads: ThreadsOption = None,
     output: OutputOption = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """The nearest contexts of a word in a corpus, layer by layer, beside its nearest types without context.
@@ -67,6 +70,7 @@ def neighbours(
       elmokit analyze neighbors "They saw a play ." --word play --corpus c.txt --layers 1 --layers 2
       elmokit analyze neighbors --type playfull --corpus corpus.txt
     """  # noqa: D301
+    check_output(output, overwrite)
     if (sentence is None) == (type_ is None):
         raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="SENTENCE")
     if (sentence is None) != (word is None):
@@ -95,7 +99,7 @@ def neighbours(
     if type_ is not None:
         embedder = load_embedder(model, threads)
         types = _types(embedder, corpus, index, input_)
-        finish(types_report(type_, types, find_type_neighbours(embedder, types, type_, k)), output, as_json)
+        finish(types_report(type_, types, find_type_neighbours(embedder, types, type_, k)), output, as_json, overwrite)
         return
     sentences = split_line(sentence or "", input_)
     if len(sentences) != 1:
@@ -107,7 +111,7 @@ def neighbours(
     opened = _open(embedder, corpus, index, input_)
     with progress_bar("adding to faiss") as report:
         found = find_neighbours(opened, embedder, sentences[0], place, options, report=report)
-    finish(neighbours_report(found), output, as_json)
+    finish(neighbours_report(found), output, as_json, overwrite)
 
 
 def _open(

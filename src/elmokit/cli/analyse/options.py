@@ -17,6 +17,7 @@ OutputOption = Annotated[
     Path | None,
     typer.Option(*OUTPUT_NAMES, help="A folder for the page (HTML), pictures (PNG, SVG) and figures (JSON)."),
 ]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a report in the folder --output.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the figures as JSON on stdout.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")]
 InputOption = Annotated[
@@ -32,7 +33,15 @@ def load_embedder(model: str, threads: int | None) -> "Embedder":
     return Embedder.from_pretrained(model, threads=threads)
 
 
-def finish(report: "Report", output: Path | None, as_json: bool) -> None:
+def check_output(output: Path | None, overwrite: bool) -> None:
+    """Refuse a folder that a report must not be written to, before anything is computed."""
+    if output is not None:
+        from elmokit.analysis.page import check_report_folder
+
+        check_report_folder(output, overwrite=overwrite)
+
+
+def finish(report: "Report", output: Path | None, as_json: bool, overwrite: bool) -> None:
     """Print a report, or its figures, and write its files."""
     from rich.console import Console
 
@@ -44,5 +53,5 @@ def finish(report: "Report", output: Path | None, as_json: bool) -> None:
     else:
         show(report, Console(highlight=False))
     if output is not None:
-        for path in write_report(report, output):
+        for path in write_report(report, output, overwrite=overwrite):
             typer.echo(f"wrote {path}", err=True)

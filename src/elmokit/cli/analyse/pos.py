@@ -9,7 +9,9 @@ from elmokit.cli.analyse.data_folder import find_data
 from elmokit.cli.analyse.options import (
     JsonOption,
     OutputOption,
+    OverwriteOption,
     ThreadsOption,
+    check_output,
     finish,
     load_embedder,
 )
@@ -41,6 +43,7 @@ def pos(
     ] = False,
     threads: ThreadsOption = None,
     output: OutputOption = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Linear probes of parts of speech by layer (Table 6).
@@ -53,6 +56,7 @@ def pos(
       elmokit analyze pos --data ud_ewt --tags both --output report
       elmokit analyze pos --data ud_ewt --quick --seeds 0
     """  # noqa: D301
+    check_output(output, overwrite)
     folder, numbers = find_data(data, "pos/ud_ewt"), parse_seeds(seeds)
     kinds: list[TagSet] = ["xpos", "upos"] if tags == "both" else [tags]
     from elmokit.analysis.kept_layers import keep_layers
@@ -78,4 +82,4 @@ def pos(
                 bar(number, len(kinds))
             results[kind] = probe_tags(embed, read[kind], metric="accuracy", seeds=numbers)
     num_tokens = {name: len(own.flat_tags) for name, own in sets.items()}
-    finish(pos_report(results, model=model, data=folder.name, num_tokens=num_tokens), output, as_json)
+    finish(pos_report(results, model=model, data=folder.name, num_tokens=num_tokens), output, as_json, overwrite)

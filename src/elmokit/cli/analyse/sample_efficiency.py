@@ -66,7 +66,9 @@ def sample_efficiency(
 
     pairs = share_variants(experiment, model, shares, least_steps=least_steps)
     runs = run_experiment(experiment, [variant for pair in pairs for variant in pair])
-    finish(report_curve(find_curve(runs, pairs), runs, least_steps=least_steps), output / "report", as_json)
+    finish(
+        report_curve(find_curve(runs, pairs), runs, least_steps=least_steps), output / "report", as_json, overwrite=True
+    )
 
 
 def parse_fractions(fractions: str) -> list[float]:

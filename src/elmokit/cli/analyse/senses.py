@@ -8,7 +8,9 @@ from elmokit.cli.analyse.options import (
     InputOption,
     JsonOption,
     OutputOption,
+    OverwriteOption,
     ThreadsOption,
+    check_output,
     finish,
     load_embedder,
 )
@@ -50,6 +52,7 @@ def senses(
     input_: InputOption = "tokens",
     threads: ThreadsOption = None,
     output: OutputOption = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """The uses of a word in a corpus as groups, with typical and borderline sentences; and how two corpora differ.
@@ -64,6 +67,7 @@ def senses(
       elmokit analyze senses play --corpus corpus.txt --against later.txt
       elmokit analyze senses --rank 20 --min-count 2 --corpus corpus.txt --against later.txt
     """  # noqa: D301
+    check_output(output, overwrite)
     if (word is None) == (rank is None):
         raise typer.BadParameter("give a word, or --rank, and not both.", param_hint="WORD")
     if rank is not None and against is None:
@@ -94,7 +98,7 @@ def senses(
             assert rank is not None and second is not None
             chosen = RankOptions(min_count, max_words, max_occurrences or _RANKED_OCCURRENCES, seed)
             report = describe_ranking(store, (first, second), rank, chosen, parsed, progress)
-    finish(report, output, as_json)
+    finish(report, output, as_json, overwrite)
 
 
 def _parse_groups(text: str) -> int | None:

@@ -94,4 +94,4 @@ def _run(study: "Study", experiment: "Experiment", model: str, output: Path, as_
     from elmokit.tasks.variants import BASELINE
 
     runs = run_experiment(experiment, [BASELINE, *study.variants(model)])
-    finish(report_study(study, study_variants(study, runs, model), runs), output / "report", as_json)
+    finish(report_study(study, study_variants(study, runs, model), runs), output / "report", as_json, overwrite=True)

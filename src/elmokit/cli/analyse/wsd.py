@@ -9,7 +9,9 @@ from elmokit.cli.analyse.data_folder import find_data
 from elmokit.cli.analyse.options import (
     JsonOption,
     OutputOption,
+    OverwriteOption,
     ThreadsOption,
+    check_output,
     finish,
     load_embedder,
 )
@@ -30,6 +32,7 @@ def wsd(
     seed: Annotated[int, typer.Option(min=0, help="Of the texts of SemCor that votes are fitted on.")] = 0,
     threads: ThreadsOption = None,
     output: OutputOption = None,
+    overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Word-sense disambiguation by layer (Table 5), and by votes of similar occurrences on the same vectors.
@@ -42,6 +45,7 @@ def wsd(
       elmokit analyze wsd --data data/wsd
       elmokit analyze wsd --data data/wsd --output report
     """  # noqa: D301
+    check_output(output, overwrite)
     folder = find_data(data, "wsd")
     from elmokit.analysis.kept_layers import keep_layers
     from elmokit.analysis.wsd.data import read_wsd_data
@@ -62,4 +66,4 @@ def wsd(
         nearest = evaluate_wsd(embed, train, found.sets, found.index)
     with progress_bar("votes"):
         votes = evaluate_votes(embed, train, found.sets, found.index, seed=seed)
-    finish(wsd_report(nearest, votes, model=model, parts=", ".join(chosen)), output, as_json)
+    finish(wsd_report(nearest, votes, model=model, parts=", ".join(chosen)), output, as_json, overwrite)
