@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError, InputError
+from elmokit.text.input_kind import Input
 from elmokit.text.vocabulary import SPECIALS, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training import corpus_blocks, corpus_check, corpus_tools
-from elmokit.training.corpus import Input, SentenceStream, find_files, read_sentences
+from elmokit.training.corpus import SentenceStream, find_files, read_sentences
 from elmokit.training.corpus_blocks import Block, map_blocks
 from elmokit.training.corpus_check import check_corpus
 from elmokit.training.corpus_tools import Compression, build_vocabulary, count_words, write_shards
@@ -124,7 +125,7 @@ def test_wrong_bytes_are_named(tmp_path: Path, processes: int) -> None:
     path.write_bytes(b"fine\nna\xefve\n")
     with pytest.raises(InputError, match=r"^line 2 of .*latin\.txt is not UTF-8: convert .*\.$"):
         count_words([path], processes=processes)
-    assert count_words([path], processes=processes, errors="replace") == {"fine": 1, "na\ufffdve": 1}
+    assert count_words([path], input="tokens", processes=processes, errors="replace") == {"fine": 1, "na\ufffdve": 1}
 
 
 def test_vocabularies_are_sorted_and_cut(tmp_path: Path) -> None:

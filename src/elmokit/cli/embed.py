@@ -4,10 +4,12 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.input_option import InputOption, settle_input
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.stopped import telling_how_to_go_on
@@ -28,9 +30,7 @@ def embed(
     pooling: Annotated[
         Literal["none", "mean", "max"], typer.Option(help="One vector a sentence instead of one a token.")
     ] = "none",
-    input_: Annotated[
-        Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
-    ] = "tokens",
+    input_: InputOption = None,
     state: Annotated[
         Literal["reset", "carry", "warm"], typer.Option(help="Where a sentence starts from; see docs/embedding.md.")
     ] = "reset",
@@ -56,7 +56,7 @@ def embed(
     Examples:
       elmokit embed sentences.txt vectors.hdf5
       elmokit embed sentences.txt vectors.npz --model path/to/model
-      elmokit embed corpus.txt.gz top.parquet --model original --input text --layers top --pooling mean
+      elmokit embed corpus.txt.gz top.parquet --model original --layers top --pooling mean
       cat sentences.txt | elmokit embed - - --model original --layers average | head -n 2
     """  # noqa: D301
     if as_json and output == "-":
@@ -73,7 +73,7 @@ def embed(
     options = EmbedOptions(
         layers=parsed,
         pooling=pooling,
-        input=input_,
+        input=settle_input(input_, [] if source == "-" else [Path(source)], look=False),
         dtype=dtype,
         batch_size=batch_size,
         errors=errors,

@@ -3,15 +3,14 @@
 import json
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
+from elmokit.cli.input_option import InputOption, settle_input
 from elmokit.cli.model_option import DEFAULT_MODEL
 
-InputOption = Annotated[
-    Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
-]
 ModelOption = Annotated[str, typer.Option(help="A model with a softmax: a path, mini (in the package), a Hub id …")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -19,7 +18,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def perplexity(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model with a softmax.")],
     files: Annotated[list[str], typer.Argument(metavar="FILES…", help="Text files or globs; .gz .xz .bz2 work.")],
-    input_: InputOption = "tokens",
+    input_: InputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Full-softmax perplexity of a text, forward, backward and average, with the state carried and reset.
@@ -27,14 +26,15 @@ def perplexity(
     \b
     Examples:
       elmokit perplexity my-model sentences.txt
-      elmokit perplexity run/model 'heldout/*.txt.xz' --input text --json
+      elmokit perplexity run/model 'heldout/*.txt.xz' --json
     """  # noqa: D301
     from elmokit.formats import load
     from elmokit.training.corpus import find_files
     from elmokit.training.perplexity import read_text
     from elmokit.training.pretrain import evaluate_both
 
-    sentences = read_text(find_files(files), input=input_)
+    paths = find_files(files)
+    sentences = read_text(paths, input=settle_input(input_, paths))
     found = evaluate_both(load(model), sentences)
     if as_json:
         typer.echo(json.dumps(found))
@@ -62,7 +62,7 @@ def perplexity(
 def score(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
     model: ModelOption = DEFAULT_MODEL,
-    input_: InputOption = "tokens",
+    input_: InputOption = None,
     errors: Annotated[
         Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")
     ] = "strict",
@@ -77,6 +77,7 @@ def score(
     """  # noqa: D301
     from elmokit.embedding.lines import LineReader, check_readable
     from elmokit.formats import load
+    from elmokit.text.input_kind import actual_input, watched
     from elmokit.text.vocabulary import BEGIN, END
     from elmokit.training.corpus import split_line
     from elmokit.training.perplexity import score_sentences
@@ -86,9 +87,15 @@ def score(
     known = bilm.vocabulary or ()
     numbers: deque[int] = deque()
 
+    paths = [] if source == "-" else [Path(source)]
+    kind = settle_input(input_, paths, look=False)
+    for path in paths:
+        kind = actual_input(path, kind)
+
     def sentences() -> Iterator[list[str]]:
-        for line_number, line in enumerate(LineReader(source, errors=errors)):
-            for tokens in split_line(line, input_) or [[]]:
+        reader = LineReader(source, errors=errors)
+        for line_number, line in enumerate(watched(reader, kind, reader.name)):
+            for tokens in split_line(line, kind) or [[]]:
                 numbers.append(line_number)
                 yield tokens
 
@@ -107,27 +114,27 @@ def score(
 
 def substitutes(
     sentence: Annotated[
-        str, typer.Argument(help="The sentence, tokens between spaces, or raw text with --input text.")
+        str, typer.Argument(help="The sentence: raw text, or tokens between spaces with --input tokens.")
     ],
     position: Annotated[int, typer.Option(help="The token's place, from 0.")],
     model: ModelOption = DEFAULT_MODEL,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Words to give.")] = 10,
-    input_: InputOption = "tokens",
+    input_: InputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """The words that both directions expect at a place of a sentence.
 
     \b
     Examples:
-      elmokit substitutes "The play was naïve ." --position 1
-      elmokit substitutes "The play was naïve." --position 3 --input text --model my-model
+      elmokit substitutes "The play was naïve." --position 1
+      elmokit substitutes "The play was naïve ." --position 3 --input tokens --model my-model
     """  # noqa: D301
     from elmokit.errors import InputError
     from elmokit.formats import load
     from elmokit.training.corpus import split_line
     from elmokit.training.substitutes import find_substitutes
 
-    sentences = split_line(sentence, input_)
+    sentences = split_line(sentence, settle_input(input_))
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
     found = find_substitutes(load(model), sentences[0], position, number=number)

@@ -14,7 +14,8 @@ from typing import Literal, NamedTuple, TextIO, TypeVar
 from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError, ElmokitError, InputError
 from elmokit.text.files import open_text
-from elmokit.training.corpus import Input, split_line
+from elmokit.text.input_kind import Input, actual_input
+from elmokit.training.corpus import split_line
 
 Errors = Literal["strict", "replace"]
 Progress = Callable[[float], None]
@@ -46,6 +47,7 @@ def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict") -> 
 
 def tokenize_lines(block: Block, *, input: Input, errors: Errors = "strict") -> Iterator[list[list[str]]]:
     """The sentences of each line of a block, as `tokenize_block` gives them."""
+    input = actual_input(block.path, input)
     for number, line in enumerate(block.lines, start=block.first_line):
         text = replaced(line)
         if errors == "strict" and text is not line:

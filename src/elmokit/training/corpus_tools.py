@@ -16,8 +16,8 @@ import numpy as np
 
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.text.files import file_sha256
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, check_input
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, write_vocabulary
-from elmokit.training.corpus import Input, check_input
 from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block, tokenize_lines
 
 Compression = Literal["xz", "gz", "none"]
@@ -48,7 +48,7 @@ class WordCounts:
 def count_words(
     paths: Sequence[Path],
     *,
-    input: Input = "tokens",
+    input: Input = DEFAULT_INPUT,
     processes: int | None = None,
     errors: Errors = "strict",
     max_distinct: int = MAX_DISTINCT,
@@ -145,7 +145,7 @@ def write_shards(
     output_dir: Path,
     *,
     num_shards: int,
-    input: Input = "tokens",
+    input: Input = DEFAULT_INPUT,
     compression: Compression = "xz",
     seed: int = 0,
     passage_sentences: int = 1,

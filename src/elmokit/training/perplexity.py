@@ -28,7 +28,8 @@ from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.workers import compute_on_one_core
 from elmokit.model.lstm import LstmState
-from elmokit.training.corpus import Input, read_sentences
+from elmokit.text.input_kind import Input
+from elmokit.training.corpus import read_sentences
 from elmokit.training.losses import target_log_probs
 from elmokit.training.windows import NOTHING, Window, read_in_order, sentences_as_rows
 

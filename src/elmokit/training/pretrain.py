@@ -20,6 +20,7 @@ from elmokit.formats import load, save
 from elmokit.formats._atomic import write_text_atomic
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.text.files import refuse_pipes
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
@@ -136,6 +137,7 @@ class Run:
         if not files.resume:
             refuse_second_run(self.output, self.checkpoints)
         self.train_files = find_files(files.train)
+        refuse_pipes(self.train_files)
         self.heldout = read_text(find_files(files.heldout), input=config.corpus.input) if files.heldout else []
         if files.heldout and not self.heldout:
             raise InputError(f"the held-out text ({', '.join(files.heldout)}) has no sentence: give files with text.")

@@ -1,5 +1,6 @@
 """What the folders of all runs have in common, be it a language model or a task that is trained there."""
 
+import json
 import platform
 import shutil
 from pathlib import Path
@@ -9,6 +10,7 @@ import torch
 
 from elmokit._version import __version__
 from elmokit.errors import ConfigError
+from elmokit.text.input_kind import INPUTS, Input
 from elmokit.training.checkpoint import Checkpoints
 
 
@@ -25,6 +27,16 @@ def remove_leftovers(output: Path) -> None:
     """Remove what a kill has left half-written."""
     for path in output.glob(".*.tmp"):
         shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def input_of_run(output: Path) -> Input | None:
+    """How the run in a folder reads its text; None if no run has been begun there."""
+    try:
+        content = json.loads((output / "run.json").read_text(encoding="utf-8"))
+        found = content["config"].get("corpus", {}).get("input", "tokens")  # the default of those days
+    except (OSError, ValueError, LookupError, AttributeError, TypeError):
+        return None
+    return found if found in INPUTS else None
 
 
 def versions() -> dict[str, str]:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from elmokit.errors import InputError
-from elmokit.training.corpus import Input
+from elmokit.text.input_kind import Input
 from elmokit.training.corpus_blocks import Block, Progress, map_blocks, tokenize_block
 from elmokit.training.corpus_check import MIN_HELDOUT_TOKENS, hash_sentences
 from elmokit.training.corpus_tools import WordCounts

@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.tasks.layer_store import LayerStore
-from elmokit.text.files import open_text
-from elmokit.training.corpus import Input, check_input, find_files, split_line
+from elmokit.text.files import open_text, refuse_pipes
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input, is_shard
+from elmokit.training.corpus import find_files, split_line
 
 Progress = Callable[[int, int], None]
 """Is told how many of how many sentences have been embedded."""
@@ -49,13 +50,16 @@ class Corpus:
     """Text files: a line is a sentence of tokens between white space, or raw text of any number of sentences."""
 
     paths: tuple[Path, ...]
-    input: Input = "tokens"
+    input: Input = DEFAULT_INPUT
 
     @classmethod
-    def find(cls, patterns: Sequence[str], input: Input = "tokens") -> "Corpus":
+    def find(cls, patterns: Sequence[str], input: Input = DEFAULT_INPUT) -> "Corpus":
         """The files that paths and globs name, in the order of their names."""
         check_input(input)
-        return cls(tuple(find_files(patterns)), input)
+        paths = find_files(patterns)
+        refuse_pipes(paths)
+        folders = {path.parent: path for path in paths}
+        return cls(tuple(paths), "tokens" if all(map(is_shard, folders.values())) else input)
 
     @property
     def name(self) -> str:
@@ -67,12 +71,13 @@ class Corpus:
         """The sentences of all lines or of those wanted: file and line, number of the line in the corpus, tokens."""
         total, is_empty = 0, True
         for path in self.paths:
+            kind = actual_input(path, self.input)
             with open_text(path) as lines:
                 for number, line in enumerate(lines, 1):
                     total += 1
                     is_empty = is_empty and not line.strip()
                     if wanted is None or wanted(line):
-                        for tokens in split_line(line, self.input):
+                        for tokens in split_line(line, kind):
                             yield f"{path.name}:{number}", total, tokens
         if is_empty:
             raise InputError(f"the corpus {self.name} has no text: give files with sentences.")
