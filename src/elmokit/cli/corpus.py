@@ -113,7 +113,7 @@ def vocab(
 def shard(
     files: Files,
     output: Annotated[Path, typer.Option(help="The folder to write.")],
-    shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over.")],
+    shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over; at most one per sentence.")],
     compression: Annotated[Literal["xz", "gz", "none"], typer.Option(help="Of the shards.")] = "xz",
     seed: Annotated[int, typer.Option(min=0, help="Decides which shard a sentence goes to.")] = 0,
     passage: Annotated[

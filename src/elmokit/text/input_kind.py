@@ -25,6 +25,7 @@ _MIN_SIGNS, _MIN_SHARE = 3, 0.02
 # abbreviation.
 _GLUED_ANYWHERE = re.compile(r"[^\W\d_][,;،，、।]$")
 _GLUED_AT_THE_END = re.compile(r"[^\W\d_][.!?。！？۔।][\"'”’»)\]]*$")
+_EDGES = re.compile(r"^\W+|\W+$")
 _APART = frozenset(
     [",", ".", "،", "。", "，", "、", "।", "۔", "n't", "'s", "’s", "n’t", "``", "''", "-LRB-", "-RRB-", "<unk>", "@-@"]
 )
@@ -72,6 +73,11 @@ def looks_like(lines: Iterable[str], input: Input) -> str | None:
     if len(signs) < max(_MIN_SIGNS, _MIN_SHARE * num_words) or len(signs) <= len(against):
         return None
     return signs[0]
+
+
+def glued_form(word: str, tokens: Iterable[str]) -> str | None:
+    """A token that is a word with punctuation at its ends, as tokens of raw text are that was not tokenized."""
+    return next((token for token in tokens if token != word and word and _EDGES.sub("", token) == word), None)
 
 
 def warn_if_other_kind(lines: Iterable[str], input: Input, name: str) -> None:

@@ -25,6 +25,7 @@ Compression = Literal["xz", "gz", "none"]
 MAX_DISTINCT = 20_000_000
 _MAX_PENDING_BYTES = 64_000_000
 _MAX_CHUNK_BYTES = 4_000_000
+_MAX_SHARDS = 100_000
 
 
 class WordCounts:
@@ -163,7 +164,7 @@ def write_shards(
     Args:
         paths: The files.
         output_dir: A folder that does not exist or is empty.
-        num_shards: Files to write.
+        num_shards: Files to write, at most as many as there are sentences.
         input: "tokens" or "text", as for `read_sentences`.
         compression: Of the shards.
         seed: Decides which shard a sentence goes to.
@@ -185,6 +186,8 @@ def write_shards(
             f"num_shards is {num_shards}, passage_sentences {passage_sentences} and seed {seed}: "
             "they must be at least 1, 1 and 0."
         )
+    if num_shards > _MAX_SHARDS:
+        raise ConfigError(f"num_shards (--shards) is {num_shards:,}: give at most {_MAX_SHARDS:,}.")
     with atomic_directory(output_dir, overwrite=overwrite) as folder:
         with _ShardWriter(folder, num_shards, compression) as writer:
             function = partial(_passages_of_block, size=passage_sentences, input=input, errors=errors)
@@ -193,6 +196,7 @@ def write_shards(
                 shards = np.atleast_1d(np.random.Philox(key).random_raw(len(passages))) % num_shards
                 for shard, passage in zip(shards.tolist(), passages, strict=True):
                     writer.add(shard, passage)
+            writer.check()
         summary = ShardSummary(
             num_sentences=sum(writer.num_sentences),
             num_tokens=sum(writer.num_tokens),
@@ -278,6 +282,13 @@ class _ShardWriter:
         self.num_tokens[shard] += passage.num_tokens
         if self._sizes[shard] >= self._chunk_bytes:
             self._flush(shard)
+
+    def check(self) -> None:
+        """Refuse to write more shards than there are sentences; a corpus without any is another fault."""
+        if 0 < (total := sum(self.num_sentences)) < len(self._paths):
+            raise ConfigError(
+                f"{total:,} sentences cannot fill {len(self._paths):,} shards: give a smaller num_shards (--shards)."
+            )
 
     def _flush(self, shard: int) -> None:
         self._waiting.append((self._paths[shard], self._pool.submit(self._compress, b"".join(self._lines[shard]))))

@@ -18,7 +18,7 @@ from torch import Tensor
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.formats import load, save
 from elmokit.formats._atomic import write_text_atomic
-from elmokit.formats.parts import fingerprint
+from elmokit.formats.parts import empty_model, fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.text.files import refuse_pipes
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary
@@ -30,6 +30,7 @@ from elmokit.training.corpus_tools import build_vocabulary, write_vocabulary_ato
 from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
+from elmokit.training.memory import check_model, check_settings
 from elmokit.training.optim import Optimizer
 from elmokit.training.perplexity import measure_perplexity, read_text
 from elmokit.training.run_folder import refuse_second_run, remove_leftovers, versions
@@ -95,9 +96,12 @@ def pretrain(
         reading: is told how much of the corpus has been read before training begins.
     """
     if files.init is None:
+        check_settings(config)
         run = Run(config, files, reading)
         vocabulary = run.vocabulary()
-        bilm = BiLM(config.build_model(len(vocabulary)), vocabulary=vocabulary, seed=config.seed)
+        shape = config.build_model(len(vocabulary))
+        run.check_memory(empty_model(shape, vocabulary, None))
+        bilm = BiLM(shape, vocabulary=vocabulary, seed=config.seed)
         if config.loss.first_bias == "unigram":
             assert bilm.softmax is not None
             bilm.softmax.expect(run.frequencies())
@@ -116,6 +120,7 @@ def pretrain(
     run = Run(config, files, reading)
     if not any(word in bilm.vocabulary for word in run.vocabulary().tokens if word not in SPECIALS):
         raise ConfigError(f"no word of the training text is in the vocabulary of {files.init}: is it another language?")
+    run.check_memory(bilm)
     run.note = (
         f"weights from {files.init}, fresh optimiser, warm-up of {config.optimizer.warmup_steps} steps, "
         f"{files.skip_tokens:,} predictions passed over"
@@ -147,6 +152,11 @@ class Run:
             self._survey(reading)
         self.processes.wait()
         self.corpus: dict[str, Any] = json.loads((self.output / "corpus.json").read_text(encoding="utf-8"))
+
+    def check_memory(self, bilm: BiLM) -> None:
+        """Refuse a model that cannot be trained in the memory there is; a GPU's own says so itself."""
+        if self.device == "cpu":
+            check_model(bilm, bilm.config.vocab_size or 0, self.config, num_processes=self.processes.size)
 
     def vocabulary(self) -> Vocabulary:
         """The run's own word list."""
@@ -322,9 +332,11 @@ class Run:
             bilm.load_state_dict(content["model"])
             save(bilm, path, overwrite=True)
         skip = self.files.skip_tokens + content["progress"]["count"]
+        is_first_training = isinstance(self.config, PretrainConfig)
+        how = f"--init {path} --skip-tokens {skip}" if is_first_training else f"elmokit finetune {path}"
         return (
-            f"the weights of step {content['step']} are in {path}: go on from them in another folder with "
-            f"--init {path} --skip-tokens {skip} and a lower optimizer.learning_rate or clip_norm."
+            f"the weights of step {content['step']} are in {path}: go on from them in another folder with {how} and a "
+            "lower optimizer.learning_rate or clip_norm."
         )
 
     def _write_settings(self, bilm: BiLM, num_steps: int) -> None:

@@ -12,6 +12,8 @@ from elmokit.training.corpus_blocks import Block, Progress, map_blocks, tokenize
 from elmokit.training.corpus_check import MIN_HELDOUT_TOKENS, hash_sentences
 from elmokit.training.corpus_tools import WordCounts
 
+_CLEAN = "make clean files of it with elmokit corpus shard --errors replace"
+
 
 @dataclass(frozen=True)
 class Survey:
@@ -55,7 +57,7 @@ def survey_corpus(
 
 
 def _survey_block(block: Block, *, input: Input, heldout: set[int]) -> tuple[Counter[str], int, set[int]]:
-    sentences = tokenize_block(block, input=input)
+    sentences = tokenize_block(block, input=input, advice=_CLEAN)
     counts = Counter(token for sentence in sentences for token in sentence)
     return counts, len(sentences), _hashes(sentences) & heldout if heldout else set()
 

@@ -24,7 +24,7 @@ from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.text.files import open_text, refuse_pipes
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input, is_shard
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input, glued_form, is_shard
 from elmokit.training.corpus import find_files, split_line
 
 Progress = Callable[[int, int], None]
@@ -190,6 +190,11 @@ def absent(word: str, corpus: Corpus) -> InputError:
     """The error that a word does not occur, with what it may have been meant to be; reads the corpus again."""
     types = count_types(corpus)
     folded = word.lower()
+    if corpus.input == "tokens" and (form := glued_form(folded, types)):
+        return InputError(
+            f"{word!r} does not occur in {corpus.name}, but {form!r} does: read it as raw text with --input text "
+            "(input='text')."
+        )
     near = [form for form in get_close_matches(folded, types, n=4) if form != folded]
     meant = f"; it has {', '.join(near)}" if near else ""
     other = " (only in other case)" if folded in types else ""

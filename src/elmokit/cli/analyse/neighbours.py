@@ -96,7 +96,7 @@ def neighbours(
     sentences = split_line(sentence or "", kind)
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
-    place = locate_word(sentences[0], word or "", position)
+    place = locate_word(sentences[0], word or "", position, input=kind)
     embedder = load_embedder(model, threads)
     name_mixes(embedder, parsed)
     options = NeighbourOptions(parsed, k, against, ann)
