@@ -156,6 +156,11 @@ def test_a_pipe_is_refused_where_text_is_read_again(words: list[str], folder: Pa
     assert not (folder / "run").exists()
 
 
+def test_a_pipe_is_no_model(folder: Path, run: Call) -> None:
+    os.mkfifo(folder / "pipe")
+    assert_one_line(run("info", "pipe"), "pipe is a pipe or a device, not a model file")
+
+
 # --- sizes -----------------------------------------------------------------------------------------------------------
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def embed(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")],
     output: Annotated[
         str, typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout.")
     ],
@@ -50,7 +50,7 @@ def embed(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished OUTPUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON on stdout.")] = False,
 ) -> None:
-    """Write the vectors of every sentence of a file; a run that was stopped goes on when it is repeated.
+    """Write the vectors of every line of a file; a run that was stopped goes on when it is repeated.
 
     \b
     Examples:

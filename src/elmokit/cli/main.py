@@ -96,7 +96,7 @@ def _run() -> None:
 
 _SMALLER = "choose smaller sizes or batches, or a machine with more memory"
 _OUT_OF_MEMORY = re.compile(
-    r"can't allocate memory[^\n]{0,80}|not enough memory[^\n]{0,80}|\w* ?out of memory[^\n]{0,80}|"
+    r"can't allocate memory[^.\n]{0,80}|not enough memory[^.\n]{0,80}|\w* ?out of memory[^.\n]{0,80}|"
     r"Storage size calculation overflowed|integer multiplication overflow|Overflow when unpacking long",
     re.IGNORECASE,
 )

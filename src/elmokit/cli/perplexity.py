@@ -60,7 +60,7 @@ def perplexity(
 
 
 def score(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")],
     model: ModelOption = DEFAULT_MODEL,
     input_: InputOption = None,
     errors: Annotated[

@@ -113,7 +113,7 @@ def embed_file(
     """Embed the lines of a file into a dump.
 
     Args:
-        source: one sentence a line; compressed if it ends in .gz, .xz or .bz2; "-" is standard input.
+        source: one text per line; compressed if it ends in .gz, .xz or .bz2; "-" is standard input.
         output: the dump, its format by suffix (.hdf5, .h5, .parquet, .npz, .jsonl); "-" is JSON lines on standard
             output, without a journal.
         embedder: the model. With state "carry" its carried state is reset first.
