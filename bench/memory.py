@@ -25,7 +25,7 @@ from bench.machine import provenance  # noqa: E402
 
 FORMATS = ("hdf5", "npz", "parquet", "jsonl")
 COUNTS = (10_000, 1_000_000)
-FLAGS = ("--layers", "top", "--pooling", "mean", "--dtype", "float16")
+FLAGS = ("--layers", "top", "--pooling", "mean", "--dtype", "float16", "--input", "tokens")
 COMMAND = """
 import atexit, re, sys
 from elmokit.cli.main import app
@@ -73,7 +73,8 @@ def full_size(place: Path) -> dict[str, object]:
     full = build("full")
     elmokit.save(full, place / "full")
     (place / "prose.txt").write_text("\n".join(map(" ".join, read_sentences(12500) * 4)), encoding="utf-8")
-    peak = peak_megabytes("embed", place / "prose.txt", place / "prose.hdf5", "--model", place / "full")
+    words = ("--model", place / "full", "--input", "tokens")
+    peak = peak_megabytes("embed", place / "prose.txt", place / "prose.hdf5", *words)
     weights = round(full.num_parameters * 4 / 2**20)
     result = {"peak": peak, "weights": weights, "above": peak - weights}
     print("full", result)

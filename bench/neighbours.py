@@ -58,12 +58,12 @@ def build(embedder: Embedder, sentences: list[list[str]], folder: Path, rounds: 
 
     def index() -> None:
         path = folder / f"index-{next(numbers)}"
-        open_index(embedder, corpus, path)
+        open_index(embedder, corpus, path, input="tokens")
         shutil.rmtree(path)
 
     consume()
     timings = interleave({"embed": consume, "index": index}, rounds)
-    open_index(embedder, corpus, folder / "index")
+    open_index(embedder, corpus, folder / "index", input="tokens")
     return timings
 
 

@@ -62,7 +62,8 @@ def workplace(tmp_path: Path, tiny_bilm: elmokit.BiLM) -> Path:
     elmokit.save(tiny_bilm, tmp_path / "small", format="bilm")
     os.rename(tmp_path / "small/options.json", tmp_path / "small/elmo_options.json")
     os.rename(tmp_path / "small/weights.hdf5", tmp_path / "small/elmo_weights.hdf5")
-    (tmp_path / "sentences.txt").write_text("The play was cancelled .\nThey play .\n", encoding="utf-8")
+    (tmp_path / "sentences.txt").write_text("The play was cancelled.\nThey play.\n", encoding="utf-8")
+    (tmp_path / "tokenized.txt").write_text("The play was cancelled .\nThey play .\n", encoding="utf-8")
     sentence = "Ada NNP O I-PER\nwrote VBD O O\nto TO O O\nCharles NNP O I-PER\nin IN O O\nLondon NNP O I-LOC\n\n"
     for name in ("train", "dev"):
         (tmp_path / f"{name}.conll").write_text(sentence * 3, encoding="utf-8")

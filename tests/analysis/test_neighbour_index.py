@@ -64,7 +64,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 def test_every_word_is_found_where_it_stands_with_its_layers(
     embedder: Embedder, sentences: list[list[str]], corpus: Path, tmp_path: Path
 ) -> None:
-    index = open_index(embedder, corpus, tmp_path / "index")
+    index = open_index(embedder, corpus, tmp_path / "index", input="tokens")
     assert index.store.num_chunks > 3
     places = [(line, position) for line, tokens in enumerate(sentences) for position in range(len(tokens))]
     layers = [layers.astype(np.float16) for layers in embedder.embed(sentences)]
@@ -88,7 +88,7 @@ def test_every_word_is_found_where_it_stands_with_its_layers(
 
 @pytest.mark.usefixtures("small_commits")
 def test_blocks_of_all_rows(embedder: Embedder, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    index = open_index(embedder, corpus, tmp_path / "index")
+    index = open_index(embedder, corpus, tmp_path / "index", input="tokens")
     monkeypatch.setattr("elmokit.analysis.neighbours.index.BLOCK", 7)
     rows, layers = zip(*index.blocks(), strict=True)
     assert max(map(len, rows)) == 7
@@ -141,7 +141,7 @@ def test_the_users_cache_by_model_corpus_and_input(
 ) -> None:
     monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path / "cache"))
     assert find_index(embedder, corpus) is None
-    folders = {open_index(embedder, corpus).path, open_index(embedder, corpus, input="text").path}
+    folders = {open_index(embedder, corpus).path, open_index(embedder, corpus, input="tokens").path}
     folders.add(open_index(Embedder(tiny("bare"), threads=1), corpus).path)
     assert find_index(embedder, corpus) is not None
     with open(corpus, "a", encoding="utf-8") as file:
@@ -161,7 +161,7 @@ class Stop(Exception):
 def test_a_stopped_build_goes_on(
     embedder: Embedder, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, num_windows: int
 ) -> None:
-    open_index(embedder, corpus, tmp_path / "whole")
+    open_index(embedder, corpus, tmp_path / "whole", input="tokens")
     asked: list[int] = []
     original = embedder.embed_window
 
@@ -173,7 +173,7 @@ def test_a_stopped_build_goes_on(
 
     monkeypatch.setattr(embedder, "embed_window", stopping)
     with pytest.raises(Stop):
-        open_index(embedder, corpus, tmp_path / "index")
+        open_index(embedder, corpus, tmp_path / "index", input="tokens")
     assert not is_finished(tmp_path / "index")
     done = len(VectorStore(tmp_path / "index" / "vectors"))
     assert done == sum(asked[:-1])
@@ -181,7 +181,7 @@ def test_a_stopped_build_goes_on(
         open_index(embedder, None, tmp_path / "index")
     asked.clear()
     num_windows = -1
-    index = open_index(embedder, corpus, tmp_path / "index")
+    index = open_index(embedder, corpus, tmp_path / "index", input="tokens")
     assert sum(asked) == len(index.store) - done
     assert contents(tmp_path / "index") == contents(tmp_path / "whole")
 
@@ -236,9 +236,11 @@ def test_a_changed_corpus_is_refused_by_both_hashes(embedder: Embedder, corpus: 
 
 
 def test_another_input_is_refused(embedder: Embedder, corpus: Path, tmp_path: Path) -> None:
-    open_index(embedder, corpus, tmp_path / "index")
+    open_index(embedder, corpus, tmp_path / "index", input="tokens")
     with pytest.raises(FormatError, match="read as tokens, not as text: give --input tokens"):
         open_index(embedder, corpus, tmp_path / "index", input="text")
+    assert open_index(embedder, corpus, tmp_path / "index").num_tokens > 0
+    assert open_index(embedder, None, tmp_path / "index").num_tokens > 0
 
 
 @pytest.mark.usefixtures("small_commits")
@@ -260,7 +262,7 @@ def test_a_corpus_that_changes_while_it_is_read(
 
 @pytest.mark.usefixtures("small_commits")
 def test_what_is_committed_must_be_how_the_corpus_begins(embedder: Embedder, corpus: Path, tmp_path: Path) -> None:
-    index = open_index(embedder, corpus, tmp_path / "index")
+    index = open_index(embedder, corpus, tmp_path / "index", input="tokens")
     shutil.rmtree(tmp_path / "index" / "words")
     note = index.path / "vectors" / f"{index.store.num_chunks - 1:08d}.json"
     manifest = json.loads(note.read_text(encoding="utf-8"))
@@ -312,7 +314,7 @@ def test_two_builders_at_once(embedder: Embedder, corpus: Path, tmp_path: Path) 
 def test_damaged_lists_are_named_and_can_be_made_again(
     embedder: Embedder, corpus: Path, tmp_path: Path, name: str
 ) -> None:
-    index = open_index(embedder, corpus, tmp_path / "index")
+    index = open_index(embedder, corpus, tmp_path / "index", input="tokens")
     before = contents(index.path)
     path = index.path / "words" / name
     for cut in (1, path.stat().st_size // 2):
@@ -325,7 +327,7 @@ def test_damaged_lists_are_named_and_can_be_made_again(
 
 
 def test_an_unfinished_index_of_another_version(embedder: Embedder, corpus: Path, tmp_path: Path) -> None:
-    index = open_index(embedder, corpus, tmp_path / "index")
+    index = open_index(embedder, corpus, tmp_path / "index", input="tokens")
     shutil.rmtree(index.path / "words")
     meta = index.path / "vectors" / "meta.json"
     values = json.loads(meta.read_text(encoding="utf-8"))

@@ -57,7 +57,7 @@ def lines() -> list[list[str]]:
 def index(embedder: Embedder, lines: list[list[str]], tmp_path: Path) -> NeighbourIndex:
     path = tmp_path / "corpus.txt"
     path.write_text("".join(" ".join(tokens) + "\n" for tokens in lines), encoding="utf-8")
-    return open_index(embedder, path, tmp_path / "index")
+    return open_index(embedder, path, tmp_path / "index", input="tokens")
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> float:
@@ -209,7 +209,7 @@ def test_the_same_sentence_elsewhere_in_it_is_a_neighbour(embedder: Embedder, tm
 def test_types_by_characters(embedder: Embedder, index: NeighbourIndex, lines: list[list[str]], tmp_path: Path) -> None:
     words = list(dict.fromkeys(token for tokens in lines for token in tokens))
     vectors = {word: embedder.embed([[word]], layers=0)[0][0] for word in [*words, "playfull"]}
-    alone = corpus_types(embedder, tmp_path / "corpus.txt")
+    alone = corpus_types(embedder, tmp_path / "corpus.txt", input="tokens")
     assert alone.words == index.types.words == words
     np.testing.assert_array_equal(alone.counts, index.types.counts)
     np.testing.assert_array_equal(alone.vectors, index.types.vectors)

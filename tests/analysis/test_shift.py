@@ -108,7 +108,7 @@ class TestRanking:
                 for line in (f"x{n} {before[n % 2]} play the", f"x{n} the was . x{n}", f"the x{n} naïve .")
             ]
             (tmp_path / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
-        return Corpus.find([str(tmp_path / "a.txt")]), Corpus.find([str(tmp_path / "b.txt")])
+        return Corpus.find([str(tmp_path / "a.txt")], "tokens"), Corpus.find([str(tmp_path / "b.txt")], "tokens")
 
     def test_the_word_that_moved_comes_first(
         self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
@@ -147,7 +147,7 @@ class TestRanking:
         ]
         (tmp_path / "a.txt").write_text("\n".join(odd + even), encoding="utf-8")
         (tmp_path / "b.txt").write_text("\n".join(line.replace("x", "y") for line in odd), encoding="utf-8")
-        corpora = (Corpus.find([str(tmp_path / "a.txt")]), Corpus.find([str(tmp_path / "b.txt")]))
+        corpora = (Corpus.find([str(tmp_path / "a.txt")], "tokens"), Corpus.find([str(tmp_path / "b.txt")], "tokens"))
         monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 0)
         options = RankOptions(min_count=15, max_occurrences=40)
         play = {one.word: one for one in rank_words(store, corpora, store.embedder.select("top"), options)}["play"]

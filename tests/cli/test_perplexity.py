@@ -46,8 +46,8 @@ def test_perplexity_for_people_and_for_programs(folder: Path, run: Call) -> None
         state: measure_perplexity(load(folder / "model"), text, carry=state == "carry").to_dict()
         for state in ("carry", "reset")
     }
-    assert json_lines(run("perplexity", "model", "in.txt", "--json")) == [expected]
-    done = run("perplexity", "model", "in.txt")
+    assert json_lines(run("perplexity", "model", "in.txt", "--input", "tokens", "--json")) == [expected]
+    done = run("perplexity", "model", "in.txt", "--input", "tokens")
     assert (done.returncode, done.stderr) == (0, "")
     for figures in expected.values():
         for value in (figures["forward"]["perplexity"], figures["average"], figures["average_known"]):
@@ -57,7 +57,7 @@ def test_perplexity_for_people_and_for_programs(folder: Path, run: Call) -> None
 
 def test_perplexity_of_raw_text_and_several_files(folder: Path, run: Call) -> None:
     (folder / "in-2.txt").write_text("It was. Why?\n")
-    (found,) = json_lines(run("perplexity", "model", "in*.txt", "--input", "text", "--json"))
+    (found,) = json_lines(run("perplexity", "model", "in*.txt", "--json"))
     assert found["reset"]["num_sentences"] == 4  # type: ignore[index]
 
 
@@ -82,7 +82,7 @@ def test_bad_input_to_perplexity_is_one_line(folder: Path, run: Call, words: lis
 
 def test_scores_for_programs(folder: Path, run: Call) -> None:
     """A blank line has no score, but the other lines keep their numbers."""
-    found = json_lines(run("score", "in.txt", "--model", "model", "--json"))
+    found = json_lines(run("score", "in.txt", "--model", "model", "--input", "tokens", "--json"))
     sentences = [["the", "play", "was", "unheard", "."], ["naïve", "模型"]]
     assert found == [
         {
@@ -95,11 +95,11 @@ def test_scores_for_programs(folder: Path, run: Call) -> None:
         }
         for number, score in zip((0, 2), score_sentences(load(folder / "model"), sentences), strict=True)
     ]
-    assert json_lines(run("score", "-", "--model", "model", "--json", stdin=TEXT)) == found
+    assert json_lines(run("score", "-", "--model", "model", "--input", "tokens", "--json", stdin=TEXT)) == found
 
 
 def test_scores_for_people(folder: Path, run: Call) -> None:
-    done = run("score", "in.txt", "--model", "model")
+    done = run("score", "in.txt", "--model", "model", "--input", "tokens")
     assert (done.returncode, done.stderr) == (0, "")
     blocks = done.stdout.split("# ")[1:]
     assert [block.split(":")[0] for block in blocks] == ["0", "2"]
@@ -116,7 +116,7 @@ def test_scores_for_people(folder: Path, run: Call) -> None:
 
 
 def test_raw_text_may_have_several_sentences_a_line(run: Call) -> None:
-    words = ["score", "-", "--model", "model", "--input", "text", "--json"]
+    words = ["score", "-", "--model", "model", "--json"]
     found = json_lines(run(*words, stdin="It's late. Why?\n\nthe play\n"))
     assert [(entry["line"], entry["tokens"]) for entry in found] == [
         (0, ["It", "'s", "late", "."]),
@@ -133,7 +133,7 @@ def test_text_without_a_sentence_has_no_scores(run: Call) -> None:
 
 def test_bytes_that_are_not_utf8_can_be_replaced(folder: Path, run: Call) -> None:
     (folder / "latin.txt").write_bytes("fine\nnaïve\n".encode("latin-1"))
-    words = ["score", "latin.txt", "--model", "model"]
+    words = ["score", "latin.txt", "--model", "model", "--input", "tokens"]
     assert_one_line(run(*words), "line 2 of latin.txt", "--errors replace")
     assert json_lines(run(*words, "--errors", "replace", "--json"))[1]["tokens"] == ["na\ufffdve"]
 

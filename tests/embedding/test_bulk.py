@@ -85,7 +85,7 @@ def stop_after(embedder: Embedder, num_windows: int, error: BaseException) -> Em
         EmbedOptions(),
         EmbedOptions(layers="top", dtype="float16"),
         EmbedOptions(layers=1),
-        EmbedOptions(layers=[0.2, 0.3, 0.5], input="text"),
+        EmbedOptions(layers=[0.2, 0.3, 0.5], input="tokens"),
         EmbedOptions(layers="all", pooling="max"),
         EmbedOptions(layers="average", pooling="mean", batch_size=2),
     ],
@@ -162,7 +162,8 @@ def test_progress_is_reported(
 ) -> None:
     monkeypatch.setattr(bulk, "REPORT_RECORDS", 3)
     seen: list[bulk.Progress] = []
-    embed_file(source, out, embedder, report=lambda progress: seen.append(replace(progress)))
+    options = EmbedOptions(input="tokens")
+    embed_file(source, out, embedder, options, report=lambda progress: seen.append(replace(progress)))
     assert [progress.num_lines for progress in seen] == [2, 4, 6, 8, *[8] * 3]
     assert [progress.num_written for progress in seen] == [0] * 4 + [3, 6, 8]
     assert seen[-1].num_tokens == sum(len(line.split()) for line in LINES)
@@ -275,7 +276,7 @@ def test_a_finished_output_is_left_alone(source: Path, out: Path, embedder: Embe
         (EmbedOptions(layers="top"), "layers 'all' instead of 'top'"),
         (EmbedOptions(pooling="mean"), "pooling 'none' instead of 'mean'"),
         (EmbedOptions(dtype="float16"), "dtype 'float32' instead of 'float16'"),
-        (EmbedOptions(input="text"), "input 'tokens' instead of 'text'"),
+        (EmbedOptions(input="tokens"), "input 'text' instead of 'tokens'"),
         (EmbedOptions(batch_size=3), "batch_size None instead of 3"),
         (EmbedOptions(errors="replace"), "errors 'strict' instead of 'replace'"),
     ],

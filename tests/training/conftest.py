@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from elmokit.training.corpus import Input
+from elmokit.text.input_kind import Input
 from tests.training.texts import TEXT, TOKENS
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, InputError
+from elmokit.text.input_kind import Input
 from elmokit.training import corpus
-from elmokit.training.corpus import Input, SentenceStream, find_files, read_sentences
+from elmokit.training.corpus import SentenceStream, find_files, read_sentences
 from tests.training.texts import sentences_of, write_files
 
 
@@ -284,28 +285,32 @@ def test_only_files_that_can_be_read_again(tmp_path: Path) -> None:
 
 def test_states_of_another_corpus(tmp_path: Path) -> None:
     paths = write_files(tmp_path, ["a\n", "b\n", "c c\n"], compressed=False)
-    state = SentenceStream(paths).state_dict()
+    state = SentenceStream(paths, input="tokens").state_dict()
     moved = tmp_path / "elsewhere"
     moved.mkdir()
     copies = [moved / path.name for path in paths]
     for path, copy in zip(paths, copies, strict=True):
         copy.write_bytes(path.read_bytes())
-    SentenceStream(copies).load_state_dict(state)
+    SentenceStream(copies, input="tokens").load_state_dict(state)
     cases: list[tuple[list[Path], dict[str, Any], str]] = [
         (paths[:2], {}, "num_files is 2, but 3"),
         (paths[::-1], {}, "the names of the files"),
         (paths, {"seed": 1}, "seed is 1, but 0"),
         (paths, {"shuffle": False}, "shuffle is 0, but 1"),
         (paths, {"buffer_sentences": 5}, "buffer_sentences is 5, but 100000"),
-        (paths, {"input": "text"}, "raw_text is 1, but 0"),
+        (
+            paths,
+            {"input": "text"},
+            "as raw text, but were read as tokens in the run to resume: give the same --input",
+        ),
     ]
     for files, options, words in cases:
         with pytest.raises(InputError, match=words) as error:
-            SentenceStream(files, **options).load_state_dict(state)
+            SentenceStream(files, **{"input": "tokens", **options}).load_state_dict(state)
         assert_one_sentence(error)
     paths[0].write_text("a a\n")
     with pytest.raises(InputError, match="the sizes of the files"):
-        SentenceStream(paths).load_state_dict(state)
+        SentenceStream(paths, input="tokens").load_state_dict(state)
 
 
 @pytest.mark.parametrize("change", [{"file": 9}, {"line": -1}, {"epoch": None}, {"buffer": "1"}])

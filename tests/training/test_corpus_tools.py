@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError, InputError
+from elmokit.text.input_kind import Input
 from elmokit.text.vocabulary import SPECIALS, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training import corpus_blocks, corpus_check, corpus_tools
-from elmokit.training.corpus import Input, SentenceStream, find_files, read_sentences
+from elmokit.training.corpus import SentenceStream, find_files, read_sentences
 from elmokit.training.corpus_blocks import Block, map_blocks
 from elmokit.training.corpus_check import check_corpus
 from elmokit.training.corpus_tools import Compression, build_vocabulary, count_words, write_shards
@@ -74,7 +75,7 @@ def test_a_process_that_dies_is_one_sentence(tmp_path: Path) -> None:
     paths = write_files(tmp_path, ["a\n"])
     with pytest.raises(SystemExit):
         list(map_blocks(exit_at_once, paths, processes=1))
-    with pytest.raises(ElmokitError, match=r"ended at once or was killed: use one process .*\.$"):
+    with pytest.raises(ElmokitError, match=r"ended at once or was killed: free some memory .*\.$"):
         list(map_blocks(partial(kill_oneself), paths, processes=2))
 
 
@@ -123,7 +124,7 @@ def test_wrong_bytes_are_named(tmp_path: Path, processes: int) -> None:
     path.write_bytes(b"fine\nna\xefve\n")
     with pytest.raises(InputError, match=r"^line 2 of .*latin\.txt is not UTF-8: convert .*\.$"):
         count_words([path], processes=processes)
-    assert count_words([path], processes=processes, errors="replace") == {"fine": 1, "na\ufffdve": 1}
+    assert count_words([path], input="tokens", processes=processes, errors="replace") == {"fine": 1, "na\ufffdve": 1}
 
 
 def test_vocabularies_are_sorted_and_cut(tmp_path: Path) -> None:
@@ -275,10 +276,21 @@ def test_shards_keep_passages_together(tmp_path: Path) -> None:
 
 def test_more_shards_than_sentences(tmp_path: Path) -> None:
     paths = write_files(tmp_path, ["a\nb\n"])
-    write_shards(paths, tmp_path / "out", num_shards=9, compression="xz")
+    with pytest.raises(ConfigError, match=r"2 sentences cannot fill 9 shards: give a smaller num_shards \(--shards\)"):
+        write_shards(paths, tmp_path / "out", num_shards=9)
+    with pytest.raises(ConfigError, match=r"num_shards \(--shards\) is 1,000,000,000: give at most 100,000"):
+        write_shards(paths, tmp_path / "out", num_shards=10**9)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_shard_may_be_empty(tmp_path: Path) -> None:
+    paths = write_files(tmp_path, ["a\nb\nc\nd\n"])
+    write_shards(paths, tmp_path / "out", num_shards=4, compression="xz")
     shards = find_files([str(tmp_path / "out/*.xz")])
-    assert len(shards) == 9
-    assert sorted(SentenceStream(shards, num_epochs=1)) == [["a"], ["b"]]
+    assert len(shards) == 4
+    sizes = [len(list(read_sentences(shard, input="tokens"))) for shard in shards]
+    assert sum(sizes) == 4 and 0 in sizes
+    assert sorted(SentenceStream(shards, num_epochs=1)) == [["a"], ["b"], ["c"], ["d"]]
 
 
 def test_nothing_is_left_of_shards_that_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,9 +298,10 @@ def test_nothing_is_left_of_shards_that_failed(tmp_path: Path, monkeypatch: pyte
     before = sorted(tmp_path.iterdir())
     with pytest.raises(InputError, match="cannot be read"):
         write_shards([*paths, tmp_path / "no.txt"], tmp_path / "out", num_shards=2)
-    empty = write_files(tmp_path, ["\n"])
+    empty = tmp_path / "empty.txt"
+    empty.write_text("\n")
     with pytest.raises(InputError, match="there is no sentence"):
-        write_shards(empty, tmp_path / "out", num_shards=2)
+        write_shards([empty], tmp_path / "out", num_shards=2)
     with pytest.raises(ConfigError, match=r"num_shards \(0\)"):
         write_shards(paths, tmp_path / "out", num_shards=0)
     full = OSError(28, "No space left on device")
@@ -296,11 +309,12 @@ def test_nothing_is_left_of_shards_that_failed(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(OSError) as caught:
         write_shards(paths, tmp_path / "out", num_shards=2)
     assert caught.value.filename == str(tmp_path / "out")  # never the temporary name
+    empty.unlink()
     assert sorted(tmp_path.iterdir()) == before
 
 
 def test_folders_are_replaced_only_when_asked(tmp_path: Path) -> None:
-    paths = write_files(tmp_path, ["a\n"])
+    paths = write_files(tmp_path, ["a\nb\n"])
     write_shards(paths, tmp_path / "out", num_shards=1, compression="none")
     with pytest.raises(FormatError, match="already exists: give another name, or --overwrite"):
         write_shards(paths, tmp_path / "out", num_shards=2, compression="none")

@@ -6,8 +6,8 @@ import lzma
 from collections.abc import Callable
 from pathlib import Path
 
+from elmokit.text.input_kind import Input
 from elmokit.text.tokenize import tokenize
-from elmokit.training.corpus import Input
 
 TEXT = [
     "It rains. Why? Nobody knows! Go home.\n\n   \nDr. No can't stay.\n",

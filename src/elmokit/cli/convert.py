@@ -62,5 +62,9 @@ def convert(
     from elmokit.formats import load, save
 
     to = to or ("nlpl" if target.suffix == ".zip" else "native")
+    if to != "nlpl" and target.suffix.lower() == ".zip":
+        raise FormatError(
+            f"{target} ends in .zip, but the {to} format is a folder: give another name, or choose --to nlpl."
+        )
     save(load(source), target, format=to, overwrite=overwrite, float16=float16, inputs=[source])
     typer.echo(f"wrote {target} ({to}{', float16' if float16 else ''})", err=True)

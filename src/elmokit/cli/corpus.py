@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from elmokit.cli.commands import Commands
+from elmokit.cli.input_option import InputOption, settle_input
 from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.wording import counted
 
@@ -21,9 +22,6 @@ corpus = Commands("corpus", "Make a corpus ready for training: check it, count i
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILES", help="Text files or quoted globs, also **; .gz .xz .bz2 work.")
-]
-Input = Annotated[
-    Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
 ]
 Processes = Annotated[int | None, typer.Option(min=1, help="Processes to tokenize with; by default one a core.")]
 Errors = Annotated[Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")]
@@ -38,7 +36,7 @@ def check(
         list[str] | None,
         typer.Option(help="Files or a quoted glob whose sentences should not be in FILES; repeatable."),
     ] = None,
-    input_: Input = "tokens",
+    input_: InputOption = None,
     processes: Processes = None,
     as_json: AsJson = False,
 ) -> None:
@@ -54,10 +52,11 @@ def check(
     from elmokit.training.corpus_check import check_corpus
 
     paths, others = find_files(files), find_files(heldout or [])
+    kind = settle_input(input_, paths)
     vocabulary = None if vocab is None else read_vocabulary(vocab)
     with _progress("checking") as report:
         found = check_corpus(
-            paths, input=input_, vocabulary=vocabulary, heldout=others, processes=processes, progress=report
+            paths, input=kind, vocabulary=vocabulary, heldout=others, processes=processes, progress=report
         )
     if as_json:
         typer.echo(json.dumps(found.to_dict()))
@@ -73,7 +72,7 @@ def vocab(
     max_size: Annotated[
         int | None, typer.Option(min=4, help="Words at most, <S> </S> <UNK> included; by default all.")
     ] = None,
-    input_: Input = "tokens",
+    input_: InputOption = None,
     errors: Errors = "strict",
     processes: Processes = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing vocabulary file.")] = False,
@@ -84,7 +83,7 @@ def vocab(
     \b
     Examples:
       elmokit corpus vocab corpus.txt.xz --output vocab.txt --min-count 3
-      elmokit corpus vocab 'data/**/*.txt' --input text --output vocab.txt --max-size 100000
+      elmokit corpus vocab 'data/**/*.txt' --output vocab.txt --max-size 100000
     """  # noqa: D301
     from elmokit.text.vocabulary import UNKNOWN
     from elmokit.training.corpus import find_files
@@ -98,8 +97,9 @@ def vocab(
     paths = find_files(files)
     _check_folder(output)
     check_vocabulary_output(output, inputs=paths, overwrite=overwrite)
+    kind = settle_input(input_, paths)
     with _progress("counting") as report:
-        counts = count_words(paths, input=input_, processes=processes, errors=errors, progress=report)
+        counts = count_words(paths, input=kind, processes=processes, errors=errors, progress=report)
     vocabulary = build_vocabulary(counts, min_count=min_count, max_size=max_size)
     write_vocabulary_atomic(vocabulary, output, overwrite=overwrite)
     num_tokens = counts.total()
@@ -119,13 +119,13 @@ def vocab(
 def shard(
     files: Files,
     output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The folder to write.")],
-    shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over.")],
+    shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over; at most one per sentence.")],
     compression: Annotated[Literal["xz", "gz", "none"], typer.Option(help="Of the shards.")] = "xz",
     seed: Annotated[int, typer.Option(min=0, help="Decides which shard a sentence goes to.")] = 0,
     passage: Annotated[
         int, typer.Option(min=1, help="Successive sentences that stay together, up to an empty line.")
     ] = 1,
-    input_: Input = "tokens",
+    input_: InputOption = None,
     errors: Errors = "strict",
     processes: Processes = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing folder of shards.")] = False,
@@ -136,18 +136,19 @@ def shard(
     \b
     Examples:
       elmokit corpus shard corpus.txt.xz --output shards --shards 8
-      elmokit corpus shard 'data/*.txt' --input text --output shards --shards 100 --compression gz
+      elmokit corpus shard 'data/*.txt' --output shards --shards 100 --compression gz
     """  # noqa: D301
     from elmokit.training.corpus import find_files
     from elmokit.training.corpus_tools import write_shards
 
     paths = find_files(files)
+    kind = settle_input(input_, paths)
     with _progress("writing") as report:
         done = write_shards(
             paths,
             output,
             num_shards=shards,
-            input=input_,
+            input=kind,
             compression=compression,
             seed=seed,
             passage_sentences=passage,

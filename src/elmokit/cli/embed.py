@@ -4,10 +4,12 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.input_option import InputOption, settle_input
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def embed(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")],
     target: Annotated[
         str | None,
         typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout."),
@@ -33,9 +35,7 @@ def embed(
     pooling: Annotated[
         Literal["none", "mean", "max"], typer.Option(help="One vector a sentence instead of one a token.")
     ] = "none",
-    input_: Annotated[
-        Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
-    ] = "tokens",
+    input_: InputOption = None,
     state: Annotated[
         Literal["reset", "carry", "warm"], typer.Option(help="Where a sentence starts from; see docs/embedding.md.")
     ] = "reset",
@@ -56,13 +56,13 @@ def embed(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished OUTPUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON on stdout.")] = False,
 ) -> None:
-    """Write the vectors of every sentence of a file; a run that was stopped goes on when it is repeated.
+    """Write the vectors of every line of a file; a run that was stopped goes on when it is repeated.
 
     \b
     Examples:
       elmokit embed sentences.txt vectors.hdf5
       elmokit embed sentences.txt vectors.npz --model path/to/model
-      elmokit embed corpus.txt.gz top.parquet --model original --input text --layers top --pooling mean
+      elmokit embed corpus.txt.gz top.parquet --model original --layers top --pooling mean
       cat sentences.txt | elmokit embed - - --model original --layers average | head -n 2
     """  # noqa: D301
     output = choose_output(target, other_target, "OUTPUT")
@@ -84,7 +84,7 @@ def embed(
     options = EmbedOptions(
         layers=parsed,
         pooling=pooling,
-        input=input_,
+        input=settle_input(input_, [] if source == "-" else [Path(source)], look=False),
         dtype=dtype,
         batch_size=batch_size,
         errors=errors,

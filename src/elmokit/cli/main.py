@@ -4,6 +4,7 @@ Exit codes: 0 done, 1 failure, 2 usage, 130 interrupted. torch is imported only 
 """
 
 import errno
+import re
 import sys
 import warnings
 from typing import Annotated
@@ -21,6 +22,7 @@ from elmokit.cli.embed import embed
 from elmokit.cli.info import info
 from elmokit.cli.perplexity import perplexity, score, substitutes
 from elmokit.cli.pretrain import finetune, pretrain
+from elmokit.cli.streams import OUTPUT, discard_output, name_output, open_closed_streams
 from elmokit.cli.task import task
 from elmokit.errors import ElmokitError, ElmokitWarning
 
@@ -55,18 +57,53 @@ def main() -> None:
     warnings.showwarning = _show_warning
     avoid_hidden_tiles()
     try:
-        app()
+        open_closed_streams()
+        name_output()
+        _run()
     except ElmokitError as error:
         _fail(str(error))
-    except BrokenPipeError:
-        sys.stderr.close()
+    except BrokenPipeError:  # who read the output has seen enough, as head has: nothing to tell
+        discard_output()
         sys.exit(1)
     except OSError as error:
-        remedy = "free some space" if error.errno == errno.ENOSPC else "give another path"
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {remedy}.")
+        _fail(_describe(error))
+    except MemoryError as error:
+        _fail(f"there is not enough memory ({str(error) or 'no more can be had'}): {_SMALLER}.")
+    except RuntimeError as error:
+        if not (reason := _OUT_OF_MEMORY.search(str(error))):
+            raise
+        _fail(f"there is not enough memory ({reason[0].rstrip('.')}): {_SMALLER}.")
     except KeyboardInterrupt:
         typer.echo("elmokit: interrupted", err=True)
         sys.exit(130)
+
+
+def _run() -> None:
+    """Run the command, and let nothing of its output wait for the interpreter's end, where no failure is handled."""
+    try:
+        app()
+    except SystemExit as end:
+        sys.stdout.flush()
+        if isinstance(getattr(end.__context__, "__cause__", None), KeyboardInterrupt):  # so typer exits
+            typer.echo("elmokit: interrupted", err=True)
+        raise
+
+
+_SMALLER = "choose smaller sizes or batches, or a machine with more memory"
+_OUT_OF_MEMORY = re.compile(
+    r"can't allocate memory[^.\n]{0,80}|not enough memory[^.\n]{0,80}|\w* ?out of memory[^.\n]{0,80}|"
+    r"Storage size calculation overflowed|integer multiplication overflow|Overflow when unpacking long",
+    re.IGNORECASE,
+)
+
+
+def _describe(error: OSError) -> str:
+    """One sentence for a failure of the system."""
+    if error.filename == OUTPUT:
+        discard_output()
+        return f"standard output cannot be written to: {error.strerror or error}; send it elsewhere."
+    remedy = "free some space" if error.errno == errno.ENOSPC else "give another path"
+    return f"{error.filename or 'a file'}: {error.strerror or error}; {remedy}."
 
 
 def _fail(message: str) -> None:

@@ -3,10 +3,12 @@
 import json
 from collections import deque
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli.input_option import InputOption, settle_input
 from elmokit.cli.model_option import DEFAULT_MODEL
 from elmokit.cli.paths import check_model
 from elmokit.cli.progress import progress_bar
@@ -17,9 +19,6 @@ if TYPE_CHECKING:
     from elmokit.text.vocabulary import Vocabulary
     from elmokit.training.perplexity import SentenceScore
 
-InputOption = Annotated[
-    Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
-]
 ModelOption = Annotated[str, typer.Option(help="A model with a softmax: a path, mini (in the package), a Hub id …")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
@@ -27,7 +26,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 def perplexity(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model with a softmax.")],
     files: Annotated[list[str], typer.Argument(metavar="FILES", help="Text files or globs; .gz .xz .bz2 work.")],
-    input_: InputOption = "tokens",
+    input_: InputOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -36,7 +35,7 @@ def perplexity(
     \b
     Examples:
       elmokit perplexity my-model sentences.txt
-      elmokit perplexity run/model 'heldout/*.txt.xz' --input text --json
+      elmokit perplexity run/model 'heldout/*.txt.xz' --json
     """  # noqa: D301
     from elmokit.training.corpus import find_files
 
@@ -47,7 +46,7 @@ def perplexity(
     from elmokit.training.pretrain import evaluate_both
 
     use_threads(threads)
-    sentences = read_text(paths, input=input_)
+    sentences = read_text(paths, input=settle_input(input_, paths))
     bilm = load(model)
     with progress_bar("measuring") as report:
         found = evaluate_both(bilm, sentences, threads=threads, report=report)
@@ -76,9 +75,9 @@ def perplexity(
 
 
 def score(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="A sentence a line; .gz .xz .bz2 work; - is stdin.")],
+    source: Annotated[str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")],
     model: ModelOption = DEFAULT_MODEL,
-    input_: InputOption = "tokens",
+    input_: InputOption = None,
     errors: Annotated[
         Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")
     ] = "strict",
@@ -100,6 +99,7 @@ def score(
     check_readable(source)
     check_model(model)
     from elmokit.formats import load
+    from elmokit.text.input_kind import actual_input, watched
     from elmokit.training.corpus import split_line
     from elmokit.training.perplexity import score_sentences
 
@@ -108,9 +108,14 @@ def score(
     reader = LineReader(source, errors=errors)
     numbers: deque[int] = deque()
 
+    paths = [] if source == "-" else [Path(source)]
+    kind = settle_input(input_, paths, look=False)
+    for path in paths:
+        kind = actual_input(path, kind)
+
     def sentences() -> Iterator[list[str]]:
-        for line_number, line in enumerate(reader):
-            for tokens in split_line(line, input_):
+        for line_number, line in enumerate(watched(reader, kind, reader.name)):
+            for tokens in split_line(line, kind):
                 numbers.append(line_number)
                 yield tokens
 
@@ -146,25 +151,27 @@ def _as_table(number: int, found: "SentenceScore") -> str:
 def substitutes(
     sentence: Annotated[
         str,
-        typer.Argument(metavar="SENTENCE", help="The sentence, tokens between spaces, or raw text with --input text."),
+        typer.Argument(
+            metavar="SENTENCE", help="The sentence: raw text, or tokens between spaces with --input tokens."
+        ),
     ],
     position: Annotated[int, typer.Option(help="The token's place, from 0.")],
     model: ModelOption = DEFAULT_MODEL,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Words to give.")] = 10,
-    input_: InputOption = "tokens",
+    input_: InputOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """The words that both directions expect at a place of a sentence.
 
     \b
     Examples:
-      elmokit substitutes "The play was naïve ." --position 1
-      elmokit substitutes "The play was naïve." --position 3 --input text --model my-model
+      elmokit substitutes "The play was naïve." --position 1
+      elmokit substitutes "The play was naïve ." --position 3 --input tokens --model my-model
     """  # noqa: D301
     from elmokit.errors import InputError
     from elmokit.training.corpus import split_line
 
-    sentences = split_line(sentence, input_)
+    sentences = split_line(sentence, settle_input(input_))
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
     check_model(model)

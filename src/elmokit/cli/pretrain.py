@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.input_option import TrainingInputOption, settle_input
 from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.threads import use_threads
@@ -15,6 +16,8 @@ from elmokit.cli.training_bar import is_first_process, training_bar
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
+    from elmokit.text.input_kind import Input
+    from elmokit.training.config import RunConfig
     from elmokit.training.pretrain import RunResult
 
 TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
@@ -29,6 +32,7 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores: 2 gives e
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
 TensorboardOption = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+_INPUT = "corpus.input"
 
 
 def pretrain(
@@ -37,6 +41,7 @@ def pretrain(
     output: OutputOption,
     heldout: HeldoutOption = None,
     vocab: VocabOption = None,
+    input_: TrainingInputOption = None,
     resume: ResumeOption = False,
     init: Annotated[str | None, typer.Option(help="Start from the weights of this model.")] = None,
     skip_tokens: Annotated[int, typer.Option(min=0, help="Predictions of the text to pass over first.")] = 0,
@@ -57,9 +62,12 @@ def pretrain(
     changed = parse_changes(changes)
     from elmokit.training.config import PretrainConfig, read_run
 
-    settings = read_run(PretrainConfig, config, changed)
+    read_run(PretrainConfig, config, changed)
     check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
     check_model(init)
+    changed = _choose_input(changed, input_, config, output if resume else None)
+    settings = read_run(PretrainConfig, config, changed)
+    _look_at_text(train, input_, settings)
     from elmokit.training.pretrain import RunFiles
     from elmokit.training.pretrain import pretrain as run
 
@@ -96,6 +104,7 @@ def finetune(
         list[str] | None, typer.Option(help="Parts to leave as they are: encoder, lstm, softmax.")
     ] = None,
     vocab: VocabOption = None,
+    input_: TrainingInputOption = None,
     resume: ResumeOption = False,
     changes: SetOption = None,
     threads: ThreadsOption = None,
@@ -115,9 +124,12 @@ def finetune(
         changed["freeze"] = json.dumps(freeze)
     from elmokit.training.config import FinetuneConfig, read_run
 
-    settings = read_run(FinetuneConfig, config, changed)
+    read_run(FinetuneConfig, config, changed)
     check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
     check_model(model)
+    changed = _choose_input(changed, input_, config, output if resume else None)
+    settings = read_run(FinetuneConfig, config, changed)
+    _look_at_text(train, input_, settings)
     from elmokit.training.finetune import finetune as run
     from elmokit.training.pretrain import RunFiles
 
@@ -137,6 +149,27 @@ def finetune(
         done = run(model, settings, files, extend_vocab=extend_vocab, report=bar.report, reading=bar.reading)
     _print(done, as_json=as_json)
     _end_at_once()
+
+
+def _choose_input(changes: dict[str, str], given: "Input | None", config: str, resumed: Path | None) -> dict[str, str]:
+    """The changes of settings with --input among them, or with what the run to resume has, unless the user set it."""
+    from elmokit.training.config import names_setting
+    from elmokit.training.run_folder import input_of_run
+
+    if given is not None:
+        return changes | {_INPUT: given}
+    if resumed is None or _INPUT in changes or names_setting(config, _INPUT):
+        return changes
+    before = input_of_run(resumed)
+    return changes if before is None else changes | {_INPUT: before}
+
+
+def _look_at_text(train: list[str], given: "Input | None", settings: "RunConfig") -> None:
+    """Warn if the training text looks like another kind of input than the run reads it as."""
+    from elmokit.training.corpus import find_files
+
+    if is_first_process():
+        settle_input(given, find_files(train), otherwise=settings.corpus.input)
 
 
 def parse_changes(changes: list[str] | None) -> dict[str, str]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +39,7 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError
 from elmokit.filesystem import naming_destination, refuse_input, sync_directory, sync_file
+from elmokit.text.input_kind import DEFAULT_INPUT, INPUTS, Input, actual_input, watched
 from elmokit.wording import counted
 
 COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
@@ -53,8 +54,8 @@ class EmbedOptions:
 
     layers: Layers = "all"
     pooling: str = "none"
-    input: Literal["tokens", "text"] = "tokens"
-    """What a line is: tokens between white space, or raw text."""
+    input: Input = DEFAULT_INPUT
+    """What a line is: raw text, or tokens between white space; a shard of `write_shards` is tokens in any case."""
     dtype: str = "float32"
     batch_size: int | None = None
     errors: Errors = "strict"
@@ -114,7 +115,7 @@ def embed_file(
     """Embed the lines of a file into a dump.
 
     Args:
-        source: one sentence a line; compressed if it ends in .gz, .xz or .bz2; "-" is standard input.
+        source: one text per line; compressed if it ends in .gz, .xz or .bz2; "-" is standard input.
         output: the dump, its format by suffix (.hdf5, .h5, .parquet, .npz, .jsonl); "-" is JSON lines on standard
             output, without a journal.
         embedder: the model. With state "carry" its carried state is reset first.
@@ -152,13 +153,15 @@ class _Run:
     def __init__(self, source: str | Path, embedder: Embedder, options: EmbedOptions, report: Report) -> None:
         for name, value, known in (
             ("errors", options.errors, ("strict", "replace")),
-            ("input", options.input, ("tokens", "text")),
+            ("input", options.input, INPUTS),
             ("dtype", options.dtype, ("float32", "float16")),
         ):
             if value not in known:
                 raise ConfigError(f"{name} {value!r} is unknown: choose {' or '.join(known)}.")
         self._source = source
         self._embedder = embedder
+        if str(source) != "-":
+            options = replace(options, input=actual_input(Path(source), options.input))
         self._options = options
         self._report = report
         self._output = Output(embedder.select(options.layers, options.pooling), np.dtype(options.dtype))
@@ -199,7 +202,7 @@ class _Run:
         reader = LineReader(self._source, errors=self._options.errors)
 
         def records() -> Iterator[Record]:
-            for window in cut_windows(reader, self._step):
+            for window in cut_windows(self._watched(reader), self._step):
                 for line, embedded in self._embed(window, reader):
                     yield Record(0, line, embedded.tokens, embedded.vectors)
                 file.flush()
@@ -261,13 +264,17 @@ class _Run:
     def _fill(self, writer: StoreWriter, reader: LineReader) -> None:
         """Embed what is left, committing now and then at a window's edge."""
         committed = time.monotonic()
-        for window in cut_windows(reader, self._step):
+        for window in cut_windows(self._watched(reader), self._step):
             for line, embedded in self._embed(window, reader):
                 writer.add(line, embedded.tokens, embedded.vectors)
             if time.monotonic() - committed >= COMMIT_SECONDS or writer.pending_bytes >= COMMIT_BYTES:
                 self._commit(writer, reader)
                 committed = time.monotonic()
         self._commit(writer, reader)
+
+    def _watched(self, reader: LineReader) -> Iterator[str]:
+        """The lines, with a warning if they look like the other kind of input."""
+        return watched(reader, self._options.input, reader.name)
 
     def _commit(self, writer: StoreWriter, reader: LineReader) -> None:
         carried = self._embedder.runner.carried if self._embedder.state == "carry" else None

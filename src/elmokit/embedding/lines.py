@@ -7,7 +7,7 @@ import sys
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import BinaryIO, Literal, TextIO
 
 from elmokit.errors import InputError
 from elmokit.text.files import open_text
@@ -58,7 +58,7 @@ class LineReader:
 
     def _read(self) -> Generator[str]:  # a generator: what its user raises must not be taken for a reading error
         if str(self._source) == "-":
-            file = io.TextIOWrapper(sys.stdin.buffer, "utf-8", "surrogateescape", newline="\n")
+            file = io.TextIOWrapper(open_stdin(), "utf-8", "surrogateescape", newline="\n")
             try:
                 yield from self._decoded(file)
             finally:
@@ -85,8 +85,20 @@ class LineReader:
             yield text.strip()
 
 
+def open_stdin() -> BinaryIO:
+    """The bytes of standard input, which whoever started the process may have closed."""
+    if sys.stdin is None:
+        raise InputError("standard input is closed: give a file, or send text into the command.")
+    return sys.stdin.buffer
+
+
 def check_readable(source: str | Path) -> None:
-    """Refuse an input that cannot be opened, before a model is loaded for it."""
-    if str(source) != "-":
+    """Refuse an input that cannot be opened, before a model is loaded for it.
+
+    A pipe can be opened only once, so it is left to who reads it.
+    """
+    if str(source) == "-":
+        open_stdin()
+    elif not Path(source).is_fifo():
         with open_text(Path(source), errors="surrogateescape"):
             pass

@@ -49,6 +49,8 @@ def locate(path: Path, weights: Path | None = None) -> Location:
 def _locate(path: Path, weights: Path | None) -> Location:
     if not os.path.exists(path):
         raise FormatError(f"{str(path)[:200]} does not exist: give {ACCEPTED}.")
+    if not (path.is_file() or path.is_dir()):
+        raise FormatError(f"{path} is a pipe or a device, not a model file: give {ACCEPTED}.")
     if weights is not None:
         return _bilm(path, weights)
     if path.is_dir():

@@ -7,7 +7,7 @@ import hashlib
 import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -58,6 +58,16 @@ class _Text(io.TextIOWrapper):
             return super().read(size)
         except _FAILURES as error:
             raise _reworded(self._path, error) from None
+
+
+def refuse_pipes(paths: Iterable[Path]) -> None:
+    """Refuse named pipes and devices where text is read more than once."""
+    for path in paths:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(
+                f"{path} is a pipe or a device, not a regular file, but this text is read more than once: save it to a "
+                "file first."
+            )
 
 
 def first_line(path: Path) -> str:

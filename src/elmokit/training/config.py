@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, model_validator
@@ -10,6 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from elmokit.arguments import check_path, shown
 from elmokit.config import Config, ElmoConfig, Positive, describe_faults, read_settings
 from elmokit.errors import ConfigError
+from elmokit.text.input_kind import DEFAULT_INPUT, Input
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -21,8 +23,8 @@ _LARGEST_VOCABULARY = 2**24
 class CorpusConfig(Config):
     """How text becomes sentences and words."""
 
-    input: Literal["tokens", "text"] = "tokens"
-    """Lines are tokens between spaces, or raw text to tokenise."""
+    input: Input = DEFAULT_INPUT
+    """Lines are raw text to tokenize, or tokens between spaces; shards of `elmokit corpus shard` are always tokens."""
     max_vocab: Annotated[int, Field(ge=4, le=_LARGEST_VOCABULARY)] | None = None
     """Words of the softmax with its three marks, the most frequent ones; none: all that reach min_count."""
     min_count: Positive = 1
@@ -169,8 +171,7 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
     path = check_path("source", source)
     if changes is not None and not isinstance(changes, Mapping):
         raise ConfigError(f"changes are {shown(changes)}: give new values by dotted name, e.g. {{'batch_size': '8'}}.")
-    is_file = path.suffix in (".toml", ".json") or path.is_file()
-    values = read_settings(path) if is_file else _read_preset(kind, source)
+    values = read_settings(path) if _is_file(source) else _read_preset(kind, source)
     if not isinstance(values, dict):
         raise ConfigError(f"{source} is not a table of settings: give a TOML file such as the presets.")
     for name, text in (changes or {}).items():
@@ -179,6 +180,19 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(f"{source} is not a valid {kind.preset_folder} config: {describe_faults(error)}.") from None
+
+
+def names_setting(source: str, name: str) -> bool:
+    """Whether a file of settings has a setting, by its dotted name; of a preset, which no user wrote, never."""
+    values: Any = read_settings(Path(source)) if _is_file(source) else None
+    for part in name.split("."):
+        values = values.get(part) if isinstance(values, dict) else None
+    return values is not None
+
+
+def _is_file(source: str) -> bool:
+    path = Path(source)
+    return path.suffix in (".toml", ".json") or path.is_file()
 
 
 def preset_names(kind: type[PresetConfig]) -> list[str]:

@@ -11,18 +11,16 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.arguments import check_choice, check_integer, check_path, check_paths, is_path, shown
+from elmokit.arguments import check_integer, check_path, check_paths, is_path, shown
 from elmokit.errors import ConfigError, InputError
 from elmokit.text.files import open_text
+from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, Input, actual_input, check_input, is_shard
 from elmokit.text.tokenize import tokenize
-
-Input = Literal["tokens", "text"]
-INPUTS: tuple[Input, ...] = get_args(Input)
 
 _MAX_BUFFER_BYTES = 64_000_000
 _FILE_ORDER, _SENTENCE_ORDER = 0, 1
@@ -69,22 +67,18 @@ def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Itera
     Args:
         path: The file.
         input: "tokens" if a line is a sentence of tokens between white space, "text" if it is running text of any
-            number of sentences.
+            number of sentences. Shards of `write_shards` hold tokens and are read as such in any case.
         errors: What to do with bytes that are not UTF-8, as in `open`.
     """
     check_input(input)
     yield from (tokens for _, _, tokens in _read_located(path, input, errors))
 
 
-def check_input(input: str) -> None:
-    """Refuse a kind of input that does not exist."""
-    check_choice("input", input, INPUTS)
-
-
 def _read_located(
     path: Path, input: Input, errors: str, start_line: int = 0, start_sentence: int = 0
 ) -> Iterator[tuple[int, int, list[str]]]:
     """Sentences with the number of their line and their number in it, both from 0, beginning at a place."""
+    input = actual_input(path, input)
     with open_text(path, errors=errors) as lines:
         for number, line in enumerate(lines):
             if number < start_line:
@@ -137,7 +131,7 @@ class SentenceStream(Iterator[list[str]]):
         self,
         paths: Sequence[Path],
         *,
-        input: Input = "tokens",
+        input: Input = DEFAULT_INPUT,
         seed: int = 0,
         shuffle: bool = True,
         buffer_sentences: int = 100_000,
@@ -164,12 +158,19 @@ class SentenceStream(Iterator[list[str]]):
             "num_files": len(self.paths),
             "names": _digest(path.name for path in self.paths),
             "sizes": _digest(str(size) for size in self._sizes),
-            "raw_text": int(input == "text"),
+            "raw_text": int(self._has_raw_text()),
             "seed": seed,
             "shuffle": int(shuffle),
             **numbers,
         }
         self._move_to(_Place(), buffer_number=0)
+
+    def _has_raw_text(self) -> bool:
+        """Whether any file is read as raw text; shards never are."""
+        if self._input == "tokens":
+            return False
+        folders = {path.parent: path for path in self.paths}
+        return not all(map(is_shard, folders.values()))
 
     def _move_to(self, begin: _Place, *, buffer_number: int, num_emitted: int = 0, within: int = 0) -> None:
         """Stand at a buffer that has not been read yet, with nothing open."""
@@ -321,6 +322,12 @@ class SentenceStream(Iterator[list[str]]):
 def _difference(key: str, saved: int, given: int) -> str:
     if key in ("names", "sizes"):
         return f"the {key} of the files are not those of the run to resume: give its files, unchanged."
+    if key == "raw_text":
+        kinds = ("tokens", "raw text")
+        return (
+            f"the files are read as {kinds[given > 0]}, but were read as {kinds[saved > 0]} in the run to resume: give "
+            f"the same --input (corpus.input), and leave {CORPUS_FILE} beside shards as it was."
+        )
     return f"{key} is {given}, but {saved} in the run to resume: give its files and its settings."
 
 

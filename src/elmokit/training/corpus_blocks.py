@@ -15,7 +15,8 @@ from elmokit.arguments import check_integer, check_paths
 from elmokit.cores import usable_cores
 from elmokit.errors import ElmokitError, InputError
 from elmokit.text.files import open_text
-from elmokit.training.corpus import Input, split_line
+from elmokit.text.input_kind import Input, actual_input
+from elmokit.training.corpus import split_line
 
 Errors = Literal["strict", "replace"]
 Progress = Callable[[float], None]
@@ -36,24 +37,29 @@ class Block(NamedTuple):
     lines: list[str]
 
 
-def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict") -> list[list[str]]:
+REPLACE = "let --errors replace (errors='replace') put U+FFFD there"
+"""What to do about bytes that are not UTF-8, where a command has the option."""
+
+
+def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict", advice: str = REPLACE) -> list[list[str]]:
     """The sentences of a block.
 
     Raises:
         InputError: If a line is not UTF-8 and `errors` is "strict".
     """
-    return [sentence for line in tokenize_lines(block, input=input, errors=errors) for sentence in line]
+    lines = tokenize_lines(block, input=input, errors=errors, advice=advice)
+    return [sentence for line in lines for sentence in line]
 
 
-def tokenize_lines(block: Block, *, input: Input, errors: Errors = "strict") -> Iterator[list[list[str]]]:
+def tokenize_lines(
+    block: Block, *, input: Input, errors: Errors = "strict", advice: str = REPLACE
+) -> Iterator[list[list[str]]]:
     """The sentences of each line of a block, as `tokenize_block` gives them."""
+    input = actual_input(block.path, input)
     for number, line in enumerate(block.lines, start=block.first_line):
         text = replaced(line)
         if errors == "strict" and text is not line:
-            raise InputError(
-                f"line {number} of {block.path} is not UTF-8: convert the file, "
-                "or let --errors replace (errors='replace') put U+FFFD there."
-            )
+            raise InputError(f"line {number} of {block.path} is not UTF-8: convert the file, or {advice}.")
         yield split_line(text, input)
 
 
@@ -112,8 +118,8 @@ def _map_in_pool(function: Callable[[Block], Result], blocks: Iterator[Block], p
             yield waiting.popleft().result()
     except BrokenProcessPool:
         raise ElmokitError(
-            "a process that tokenizes ended at once or was killed: use one process (--processes 1) if memory is short; "
-            "a script must call this under if __name__ == '__main__'."
+            "a process that tokenizes ended at once or was killed: free some memory if it is short, as one process "
+            "(processes=1) needs less; a script must call this under if __name__ == '__main__'."
         ) from None
     finally:
         pool.shutdown(cancel_futures=True)

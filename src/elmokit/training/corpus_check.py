@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
 from elmokit.text.vocabulary import UNKNOWN, Vocabulary
-from elmokit.training.corpus import Input, check_input, split_line
+from elmokit.training.corpus import split_line
 from elmokit.training.corpus_blocks import Block, Progress, map_blocks, replaced
 from elmokit.training.corpus_tools import WordCounts
 from elmokit.wording import counted
@@ -114,7 +115,7 @@ class _Part:
 def check_corpus(
     paths: Sequence[Path],
     *,
-    input: Input = "tokens",
+    input: Input = DEFAULT_INPUT,
     vocabulary: Vocabulary | None = None,
     heldout: Sequence[Path] = (),
     processes: int | None = None,
@@ -209,6 +210,7 @@ def _heldout_hashes(paths: Sequence[Path], input: Input, processes: int | None) 
 
 
 def _hash_block(block: Block, *, input: Input, min_tokens: int) -> Hashes:
+    input = actual_input(block.path, input)
     sentences = [sentence for line in block.lines for sentence in split_line(replaced(line), input)]
     return hash_sentences([sentence for sentence in sentences if len(sentence) >= min_tokens])
 
@@ -222,6 +224,7 @@ def hash_sentences(sentences: Sequence[Sequence[str]]) -> Hashes:
 def _check_block(block: Block, *, input: Input) -> _Part:
     part = _Part(len(block.lines), 0, 0, Counter(), np.empty(0, np.uint64), Findings())
     found = part.findings
+    input = actual_input(block.path, input)
     all_sentences: list[list[str]] = []
     for number, line in enumerate(block.lines, start=block.first_line):
         place = f"{block.path}:{number}"

@@ -19,8 +19,8 @@ from elmokit.arguments import check_choice, check_integer, shown
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.filesystem import atomic_directory, atomic_path, foreign_files, guard_output
 from elmokit.text.files import file_sha256
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, check_input
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, is_vocabulary, write_vocabulary
-from elmokit.training.corpus import Input, check_input
 from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block, tokenize_lines
 
 Compression = Literal["xz", "gz", "none"]
@@ -29,6 +29,7 @@ SUMMARY, _FORMAT = "corpus.json", "elmokit-corpus"
 MAX_DISTINCT = 20_000_000
 _MAX_PENDING_BYTES = 64_000_000
 _MAX_CHUNK_BYTES = 4_000_000
+_MAX_SHARDS = 100_000
 
 
 class WordCounts:
@@ -52,7 +53,7 @@ class WordCounts:
 def count_words(
     paths: Sequence[Path],
     *,
-    input: Input = "tokens",
+    input: Input = DEFAULT_INPUT,
     processes: int | None = None,
     errors: Errors = "strict",
     max_distinct: int = MAX_DISTINCT,
@@ -162,7 +163,7 @@ def write_shards(
     output_dir: Path,
     *,
     num_shards: int,
-    input: Input = "tokens",
+    input: Input = DEFAULT_INPUT,
     compression: Compression = "xz",
     seed: int = 0,
     passage_sentences: int = 1,
@@ -180,7 +181,7 @@ def write_shards(
     Args:
         paths: The files.
         output_dir: A folder that does not exist or is empty; it may hold none of the files.
-        num_shards: Files to write.
+        num_shards: Files to write, at most as many as there are sentences.
         input: "tokens" or "text", as for `read_sentences`.
         compression: Of the shards.
         seed: Decides which shard a sentence goes to.
@@ -200,6 +201,8 @@ def write_shards(
     check_integer("num_shards", num_shards, at_least=1)
     check_integer("passage_sentences", passage_sentences, at_least=1)
     check_integer("seed", seed, at_least=0)
+    if num_shards > _MAX_SHARDS:
+        raise ConfigError(f"num_shards (--shards) is {num_shards:,}: give at most {_MAX_SHARDS:,}.")
     guard_output(output_dir, kind="a folder of shards", is_ours=_is_shards, inputs=paths, overwrite=overwrite)
     with atomic_directory(output_dir, overwrite=overwrite) as folder:
         with _ShardWriter(folder, num_shards, compression) as writer:
@@ -209,6 +212,7 @@ def write_shards(
                 shards = np.atleast_1d(np.random.Philox(key).random_raw(len(passages))) % num_shards
                 for shard, passage in zip(shards.tolist(), passages, strict=True):
                     writer.add(shard, passage)
+            writer.check()
         summary = ShardSummary(
             num_sentences=sum(writer.num_sentences),
             num_tokens=sum(writer.num_tokens),
@@ -311,6 +315,13 @@ class _ShardWriter:
         self.num_tokens[shard] += passage.num_tokens
         if self._sizes[shard] >= self._chunk_bytes:
             self._flush(shard)
+
+    def check(self) -> None:
+        """Refuse to write more shards than there are sentences; a corpus without any is another fault."""
+        if 0 < (total := sum(self.num_sentences)) < len(self._paths):
+            raise ConfigError(
+                f"{total:,} sentences cannot fill {len(self._paths):,} shards: give a smaller num_shards (--shards)."
+            )
 
     def _flush(self, shard: int) -> None:
         self._waiting.append((self._paths[shard], self._pool.submit(self._compress, b"".join(self._lines[shard]))))

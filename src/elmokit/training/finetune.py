@@ -68,6 +68,7 @@ def _train(
         run.config = config.model_copy(update={"loss": LossConfig(kind="full")})
         run.note += "; full softmax, because the vocabulary has fewer words than loss.num_negatives"
     _freeze(bilm, config.freeze)
+    run.check_memory(bilm)
     first = evaluate_both(bilm, run.heldout) if run.heldout and run.processes.is_first else {}
     return run.train(bilm, report, before=first)
 

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from elmokit.arguments import check_flag, check_integer, shown
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
+from elmokit.text.input_kind import Input
 from elmokit.text.tokens import check_sentences
-from elmokit.training.corpus import Input, read_sentences
+from elmokit.training.corpus import read_sentences
 from elmokit.training.scorer import Scorer
 from elmokit.training.windows import NOTHING
 

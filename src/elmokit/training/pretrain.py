@@ -20,9 +20,10 @@ from torch import Tensor
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.filesystem import atomic_path, write_text_atomic
 from elmokit.formats import load, save
-from elmokit.formats.parts import fingerprint
+from elmokit.formats.parts import empty_model, fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.model.devices import check_device
+from elmokit.text.files import refuse_pipes
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
@@ -32,6 +33,7 @@ from elmokit.training.corpus_tools import build_vocabulary
 from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
+from elmokit.training.memory import check_model, check_settings
 from elmokit.training.optim import Optimizer
 from elmokit.training.perplexity import Perplexity, measure_perplexity, read_text
 from elmokit.training.perplexity import Report as Predicted
@@ -98,9 +100,12 @@ def pretrain(
         reading: is told how much of the corpus has been read before training begins.
     """
     if files.init is None:
+        check_settings(config)
         with Run(config, files, reading) as run:
             vocabulary = run.vocabulary()
-            bilm = BiLM(config.build_model(len(vocabulary)), vocabulary=vocabulary, seed=config.seed)
+            shape = config.build_model(len(vocabulary))
+            run.check_memory(empty_model(shape, vocabulary, None))
+            bilm = BiLM(shape, vocabulary=vocabulary, seed=config.seed)
             if config.loss.first_bias == "unigram":
                 assert bilm.softmax is not None
                 bilm.softmax.expect(run.frequencies())
@@ -121,6 +126,7 @@ def pretrain(
             raise ConfigError(
                 f"no word of the training text is in the vocabulary of {files.init}: is it another language?"
             )
+        run.check_memory(bilm)
         run.note = (
             f"weights from {files.init}, fresh optimizer, warm-up of {config.optimizer.warmup_steps} steps, "
             f"{files.skip_tokens:,} predictions passed over"
@@ -145,6 +151,7 @@ class Run:
         check_device(self.device)
         self.checkpoints = Checkpoints(self.output / "checkpoints", keep=config.loop.keep_checkpoints)
         self.train_files = find_files(files.train)
+        refuse_pipes(self.train_files)
         check_run_folder(
             self.output,
             resume=files.resume,
@@ -171,6 +178,11 @@ class Run:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._opened.__exit__(kind, error, trace)
+
+    def check_memory(self, bilm: BiLM) -> None:
+        """Refuse a model that cannot be trained in the memory there is; a GPU's own says so itself."""
+        if self.device == "cpu":
+            check_model(bilm, bilm.config.vocab_size or 0, self.config, num_processes=self.processes.size)
 
     def vocabulary(self) -> Vocabulary:
         """The run's own word list."""
@@ -347,9 +359,11 @@ class Run:
             bilm.load_state_dict(content["model"])
             save(bilm, path, overwrite=True)
         skip = self.files.skip_tokens + content["progress"]["count"]
+        is_first_training = isinstance(self.config, PretrainConfig)
+        how = f"--init {path} --skip-tokens {skip}" if is_first_training else f"elmokit finetune {path}"
         return (
-            f"the weights of step {content['step']} are in {path}: go on from them in another folder with "
-            f"--init {path} --skip-tokens {skip} and a lower optimizer.learning_rate or clip_norm."
+            f"the weights of step {content['step']} are in {path}: go on from them in another folder with {how} and a "
+            "lower optimizer.learning_rate or clip_norm."
         )
 
     def _write_settings(self, bilm: BiLM, num_steps: int) -> None:

@@ -12,9 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import torch
-
 from elmokit._version import __version__
 from elmokit.errors import ConfigError
 from elmokit.filesystem import (
@@ -26,6 +23,7 @@ from elmokit.filesystem import (
     remove_leftovers,
     write_text_atomic,
 )
+from elmokit.text.input_kind import INPUTS, Input
 
 RECORD, RESULT, SURVEY = "run.json", "result.json", "corpus.json"
 _BEFORE_TRAINING = (RECORD, SURVEY, "vocab.txt", "counts.txt", "log.jsonl", "tensorboard")
@@ -114,8 +112,21 @@ class RunFolder:
                 self._output.rmdir()
 
 
+def input_of_run(output: Path) -> Input | None:
+    """How the run in a folder reads its text; None if no run has been begun there."""
+    config = _read_json(output / RECORD).get("config")
+    if not isinstance(config, dict):
+        return None
+    corpus = config.get("corpus", {})
+    found = corpus.get("input", "tokens") if isinstance(corpus, dict) else None  # the default of runs without it
+    return found if found in INPUTS else None
+
+
 def versions() -> dict[str, str]:
     """What a run was made with, for its record."""
+    import numpy as np
+    import torch
+
     return {
         "elmokit": __version__,
         "torch": torch.__version__,

@@ -7,11 +7,13 @@ from functools import partial
 from pathlib import Path
 
 from elmokit.errors import InputError
-from elmokit.training.corpus import Input
+from elmokit.text.input_kind import Input
 from elmokit.training.corpus_blocks import Block, Progress, map_blocks, tokenize_block
 from elmokit.training.corpus_check import MIN_HELDOUT_TOKENS, hash_sentences
 from elmokit.training.corpus_tools import WordCounts
 from elmokit.wording import counted
+
+_CLEAN = "make clean files of it with elmokit corpus shard --errors replace"
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def survey_corpus(
 
 
 def _survey_block(block: Block, *, input: Input, heldout: set[int]) -> tuple[Counter[str], int, set[int]]:
-    sentences = tokenize_block(block, input=input)
+    sentences = tokenize_block(block, input=input, advice=_CLEAN)
     counts = Counter(token for sentence in sentences for token in sentence)
     return counts, len(sentences), _hashes(sentences) & heldout if heldout else set()
 

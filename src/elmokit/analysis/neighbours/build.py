@@ -27,8 +27,9 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.filesystem import atomic_directory
-from elmokit.text.files import open_text
-from elmokit.training.corpus import Input, check_input, split_line
+from elmokit.text.files import open_text, refuse_pipes
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
+from elmokit.training.corpus import split_line
 
 COMMIT_BYTES, COMMIT_SECONDS = 64 * 2**20, 30.0
 """So much work can be lost by a kill."""
@@ -40,16 +41,17 @@ def open_index(
     corpus: Path | None,
     folder: Path | None = None,
     *,
-    input: Input = "tokens",
+    input: Input | None = None,
     report: Report | None = None,
 ) -> NeighbourIndex:
     """The index of a corpus by a model, built if it is not there, or finished if a build was stopped.
 
     Args:
         embedder: the model; it must reset its state at every sentence.
-        corpus: one sentence a line, or running text with input "text". None takes a finished index for what it is.
+        corpus: the text. None takes a finished index for what it is.
         folder: of the index; None is one of the user's cache, by model, corpus and input.
-        input: what the lines of the corpus are.
+        input: what the lines of the corpus are; None is what an index that has been begun says of itself, else raw
+            text.
         report: hears how far building has come.
 
     Raises:
@@ -57,7 +59,8 @@ def open_index(
     """
     if corpus is None and folder is None:
         raise InputError("there is neither a corpus nor the folder of an index: give one of them.")
-    wanted = _wanted(embedder, "" if corpus is None else corpus_hash(corpus), input)
+    input = input or (index_input(folder) if folder is not None else None) or DEFAULT_INPUT
+    wanted = _wanted(embedder, corpus, input)
     folder = default_folder(wanted) if folder is None else folder
     if is_finished(folder):
         _check(folder, read_meta(folder / VECTORS), wanted)
@@ -68,10 +71,18 @@ def open_index(
     return NeighbourIndex(folder)
 
 
-def find_index(embedder: Embedder, corpus: Path, *, input: Input = "tokens") -> NeighbourIndex | None:
+def find_index(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> NeighbourIndex | None:
     """The finished index of the user's cache, if there is one."""
-    folder = default_folder(_wanted(embedder, corpus_hash(corpus), input))
+    folder = default_folder(_wanted(embedder, corpus, input))
     return NeighbourIndex(folder) if is_finished(folder) else None
+
+
+def index_input(folder: Path) -> Input | None:
+    """How the corpus of an index in a folder was read, whether the index is finished or not; None if there is none."""
+    if not is_store(folder / VECTORS):
+        return None
+    input: Input = read_meta(folder / VECTORS).extra.get("input", "tokens")
+    return input
 
 
 def default_folder(meta: Meta) -> Path:
@@ -82,6 +93,7 @@ def default_folder(meta: Meta) -> Path:
 
 def corpus_hash(corpus: Path) -> str:
     """SHA-256 of a file as it is on disk."""
+    refuse_pipes([corpus])
     try:
         with open(corpus, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -89,9 +101,11 @@ def corpus_hash(corpus: Path) -> str:
         raise InputError(f"the corpus {corpus} cannot be read: {error.strerror or error}.") from None
 
 
-def _wanted(embedder: Embedder, corpus_sha256: str, input: Input) -> Meta:
+def _wanted(embedder: Embedder, corpus: Path | None, input: Input) -> Meta:
     """What the store of an index says of itself."""
     check_input(input)
+    if corpus is not None:
+        input = actual_input(corpus, input)
     if embedder.state != "reset" or embedder.int8:
         raise ConfigError(
             f"an embedder with state {embedder.state!r} and int8 {embedder.int8} gives other layers than an index "
@@ -105,7 +119,7 @@ def _wanted(embedder: Embedder, corpus_sha256: str, input: Input) -> Meta:
         dtype=np.dtype(np.float16).name,
         num_layers=embedder.bilm.config.num_layers,
         width=embedder.bilm.config.output_dim,
-        extra={"input": input, "corpus_sha256": corpus_sha256},
+        extra={"input": input, "corpus_sha256": "" if corpus is None else corpus_hash(corpus)},
     )
 
 

@@ -27,6 +27,7 @@ from elmokit.arguments import check_integer
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, glued_form
 from elmokit.text.tokens import check_tokens
 from elmokit.wording import counted
 
@@ -90,12 +91,24 @@ class Neighbours:
         return self.tokens[self.position]
 
 
-def locate_word(tokens: Sequence[str], word: str, position: int | None = None) -> int:
-    """Where a word stands in a sentence; `position`, from 0, says which one is meant if there are several."""
+def locate_word(tokens: Sequence[str], word: str, position: int | None = None, *, input: Input = DEFAULT_INPUT) -> int:
+    """Where a word is in a sentence.
+
+    Args:
+        tokens: the sentence.
+        word: one of its tokens.
+        position: from 0, which one is meant if there are several.
+        input: what the sentence was given as, for advice.
+    """
     tokens = check_tokens(tokens)
     found = [place for place, token in enumerate(tokens) if token == word]
     sentence = f"the sentence “{' '.join(tokens)[:80]}”"
     if not found:
+        if input == "tokens" and (form := glued_form(word, tokens)):
+            raise InputError(
+                f"{sentence} has no token {word!r}, but {form!r}: give --input text (input='text') for raw text, or "
+                "put spaces around punctuation."
+            )
         near = near_forms(word, tokens)
         hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "give one of its tokens."
         raise InputError(f"{sentence} has no token {word!r}: {hint}")
@@ -157,6 +170,10 @@ def find_neighbours(
     word = own[position]
     rows = index.rows_of(word) if options.against == "word" else None
     if rows is not None and not len(rows):
+        if index.input == "tokens" and (form := glued_form(word, index.types.words)):
+            raise InputError(
+                f"the corpus has no token {word!r}, but {form!r}: read it as raw text with --input text (input='text')."
+            )
         near = near_forms(word, index.types.words)
         hint = f"it has {', '.join(map(repr, near))}" if near else "give a larger one"
         raise InputError(f"the corpus has no token {word!r}: {hint}, and --against tokens compares with all words.")

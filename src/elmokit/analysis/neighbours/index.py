@@ -96,6 +96,11 @@ class NeighbourIndex:
         """The hash of the corpus."""
         return str(self.meta.extra["corpus_sha256"])
 
+    @property
+    def input(self) -> str:
+        """How the corpus was read."""
+        return str(self.meta.extra.get("input", "tokens"))
+
     def rows_of(self, word: str) -> Rows:
         """The rows of all occurrences of a word, in the order of the corpus; none if it has none."""
         number = self.types.numbers.get(word)

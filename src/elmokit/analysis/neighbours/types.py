@@ -19,7 +19,8 @@ from elmokit.analysis.report import Report, Table, printable
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Vectors
 from elmokit.errors import InputError
-from elmokit.training.corpus import Input, read_sentences
+from elmokit.text.input_kind import DEFAULT_INPUT, Input
+from elmokit.training.corpus import read_sentences
 from elmokit.wording import counted
 
 _FORMS = 5
@@ -36,7 +37,7 @@ class TypeNeighbour:
     cosine: float
 
 
-def corpus_types(embedder: Embedder, corpus: Path, *, input: Input = "tokens") -> Types:
+def corpus_types(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> Types:
     """The types of a corpus without an index of it: only layer 0 is computed, and kept in memory."""
     counts: dict[str, int] = {}
     for tokens in read_sentences(corpus, input=input):

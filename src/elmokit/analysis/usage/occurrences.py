@@ -24,8 +24,9 @@ from elmokit.arguments import check_integer
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.tasks.layer_store import LayerStore
-from elmokit.text.files import open_text
-from elmokit.training.corpus import Input, check_input, find_files, split_line
+from elmokit.text.files import open_text, refuse_pipes
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input, glued_form, is_shard
+from elmokit.training.corpus import find_files, split_line
 from elmokit.wording import counted
 
 Progress = Callable[[int, int], None]
@@ -51,15 +52,18 @@ class Corpus:
     """Text files: a line is a sentence of tokens between white space, or raw text of any number of sentences."""
 
     paths: tuple[Path, ...]
-    input: Input = "tokens"
+    input: Input = DEFAULT_INPUT
 
     @classmethod
-    def find(cls, patterns: Sequence[str], input: Input = "tokens") -> "Corpus":
+    def find(cls, patterns: Sequence[str], input: Input = DEFAULT_INPUT) -> "Corpus":
         """The files that paths and globs name, in the order of their names."""
         check_input(input)
         if isinstance(patterns, Sequence) and not patterns:
             raise InputError("patterns are empty: name at least one file of the corpus.")
-        return cls(tuple(find_files(patterns)), input)
+        paths = find_files(patterns)
+        refuse_pipes(paths)
+        folders = {path.parent: path for path in paths}
+        return cls(tuple(paths), "tokens" if all(map(is_shard, folders.values())) else input)
 
     @property
     def name(self) -> str:
@@ -71,12 +75,13 @@ class Corpus:
         """The sentences of all lines or of those wanted: file and line, number of the line in the corpus, tokens."""
         total, is_empty = 0, True
         for path in self.paths:
+            kind = actual_input(path, self.input)
             with open_text(path) as lines:
                 for number, line in enumerate(lines, 1):
                     total += 1
                     is_empty = is_empty and not line.strip()
                     if wanted is None or wanted(line):
-                        for tokens in split_line(line, self.input):
+                        for tokens in split_line(line, kind):
                             yield f"{path.name}:{number}", total, tokens
         if is_empty:
             raise InputError(f"the corpus {self.name} has no text: give files with sentences.")
@@ -192,6 +197,11 @@ def absent(word: str, corpus: Corpus) -> InputError:
     """The error that a word does not occur, with what it may have been meant to be; reads the corpus again."""
     types = count_types(corpus)
     folded = word.lower()
+    if corpus.input == "tokens" and (form := glued_form(folded, types)):
+        return InputError(
+            f"{word!r} does not occur in {corpus.name}, but {form!r} does: read it as raw text with --input text "
+            "(input='text')."
+        )
     near = [form for form in get_close_matches(folded, types, n=4) if form != folded]
     meant = f"; it has {', '.join(near)}" if near else ""
     other = " (only in other case)" if folded in types else ""

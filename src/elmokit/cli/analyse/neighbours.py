@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from elmokit.cli.analyse.options import (
-    InputOption,
     JsonOption,
     OutputOption,
     OverwriteOption,
@@ -15,6 +14,7 @@ from elmokit.cli.analyse.options import (
     finish,
     load_embedder,
 )
+from elmokit.cli.input_option import InputOption, settle_input
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.paths import check_exists, check_model
@@ -24,20 +24,21 @@ from elmokit.cli.stopped import telling_how_to_go_on
 if TYPE_CHECKING:
     from elmokit.analysis.neighbours.index import NeighbourIndex, Types
     from elmokit.embedding.embedder import Embedder
+    from elmokit.text.input_kind import Input
 
 
 def neighbours(
     sentence: Annotated[
         str | None,
-        typer.Argument(metavar="SENTENCE", help="The sentence, tokens between spaces, or raw text with --input text."),
+        typer.Argument(
+            metavar="SENTENCE", help="The sentence: raw text, or tokens between spaces with --input tokens."
+        ),
     ] = None,
     word: Annotated[str | None, typer.Option(help="The token of the sentence to look up.")] = None,
     type_: Annotated[
         str | None, typer.Option("--type", help="Instead of a sentence: any string, compared by its characters alone.")
     ] = None,
-    corpus: Annotated[
-        Path | None, typer.Option(help="Text to look in, a sentence a line or running text; .gz .xz .bz2 work.")
-    ] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Text to look in; .gz .xz .bz2 work.")] = None,
     model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
         list[str] | None,
@@ -54,7 +55,7 @@ def neighbours(
         Path | None, typer.Option(help="A folder for the index of the corpus; by default one in the user's cache.")
     ] = None,
     ann: Annotated[bool, typer.Option("--ann", help="With --against tokens: approximate search by faiss.")] = False,
-    input_: InputOption = "tokens",
+    input_: InputOption = None,
     threads: ThreadsOption = None,
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
@@ -66,8 +67,8 @@ def neighbours(
 
     \b
     Examples:
-      elmokit analyze neighbors "He made a spectacular play ." --word play --corpus corpus.txt
-      elmokit analyze neighbors "They saw a play ." --word play --corpus c.txt --layers 1 --layers 2
+      elmokit analyze neighbors "He made a spectacular play." --word play --corpus corpus.txt
+      elmokit analyze neighbors "They saw a play." --word play --corpus c.txt --layers 1 --layers 2
       elmokit analyze neighbors --type playfull --corpus corpus.txt
     """  # noqa: D301
     check_output(output, overwrite)
@@ -85,6 +86,7 @@ def neighbours(
     elif index is not None:
         check_exists(index, "give a finished index, or the text to build one from (--corpus)")
     check_model(model)
+    from elmokit.analysis.neighbours.build import index_input
     from elmokit.analysis.neighbours.contexts import (
         NeighbourOptions,
         find_neighbours,
@@ -94,44 +96,43 @@ def neighbours(
     )
     from elmokit.analysis.neighbours.types import find_type_neighbours, types_report
     from elmokit.errors import InputError
+    from elmokit.text.input_kind import DEFAULT_INPUT
     from elmokit.training.corpus import split_line
 
+    own = None if index is None else index_input(index)
+    kind = settle_input(input_, [] if corpus is None else [corpus], otherwise=own or DEFAULT_INPUT)
     if type_ is not None:
         embedder = load_embedder(model, threads)
-        types = _types(embedder, corpus, index, input_)
+        types = _types(embedder, corpus, index, kind)
         finish(types_report(type_, types, find_type_neighbours(embedder, types, type_, k)), output, as_json, overwrite)
         return
-    sentences = split_line(sentence or "", input_)
+    sentences = split_line(sentence or "", kind)
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
-    place = locate_word(sentences[0], word or "", position)
+    place = locate_word(sentences[0], word or "", position, input=kind)
     embedder = load_embedder(model, threads)
     name_mixes(embedder, parsed)
     options = NeighbourOptions(parsed, k, against, ann)
-    opened = _open(embedder, corpus, index, input_)
+    opened = _open(embedder, corpus, index, kind)
     with progress_bar("adding to faiss") as report:
         found = find_neighbours(opened, embedder, sentences[0], place, options, report=report)
     finish(neighbours_report(found), output, as_json, overwrite)
 
 
-def _open(
-    embedder: "Embedder", corpus: Path | None, folder: Path | None, input_: Literal["tokens", "text"]
-) -> "NeighbourIndex":
+def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "NeighbourIndex":
     from elmokit.analysis.neighbours.build import open_index
 
     with telling_how_to_go_on(), progress_bar("building the index") as report:
-        return open_index(embedder, corpus, folder, input=input_, report=report)
+        return open_index(embedder, corpus, folder, input=kind, report=report)
 
 
-def _types(
-    embedder: "Embedder", corpus: Path | None, folder: Path | None, input_: Literal["tokens", "text"]
-) -> "Types":
+def _types(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "Types":
     """From an index if there is one; none is built for types alone."""
     from elmokit.analysis.neighbours.build import find_index, open_index
     from elmokit.analysis.neighbours.index import is_finished
     from elmokit.analysis.neighbours.types import corpus_types
 
     if corpus is None or (folder is not None and is_finished(folder)):
-        return open_index(embedder, corpus, folder, input=input_).types
-    found = find_index(embedder, corpus, input=input_)
-    return corpus_types(embedder, corpus, input=input_) if found is None else found.types
+        return open_index(embedder, corpus, folder, input=kind).types
+    found = find_index(embedder, corpus, input=kind)
+    return corpus_types(embedder, corpus, input=kind) if found is None else found.types

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,9 +20,6 @@ OutputOption = Annotated[
 OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a report in the folder --output.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the figures as JSON on stdout.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")]
-InputOption = Annotated[
-    Literal["tokens", "text"], typer.Option("--input", help="Lines are tokens between spaces, or raw text.")
-]
 
 
 def load_embedder(model: str, threads: int | None) -> "Embedder":

@@ -5,7 +5,6 @@ from typing import Annotated
 import typer
 
 from elmokit.cli.analyse.options import (
-    InputOption,
     JsonOption,
     OutputOption,
     OverwriteOption,
@@ -14,6 +13,7 @@ from elmokit.cli.analyse.options import (
     finish,
     load_embedder,
 )
+from elmokit.cli.input_option import InputOption, settle_input
 from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.paths import check_files, check_model
@@ -24,9 +24,7 @@ _OCCURRENCES, _RANKED_OCCURRENCES = 2000, 50
 
 
 def senses(
-    corpus: Annotated[
-        list[str], typer.Option(help="A text file or glob, a sentence a line or raw text; again for more files.")
-    ],
+    corpus: Annotated[list[str], typer.Option(help="A file of raw text, or a glob; repeatable.")],
     word: Annotated[
         str | None, typer.Argument(metavar="WORD", help="The word: one token; case does not matter.")
     ] = None,
@@ -49,7 +47,7 @@ def senses(
     min_count: Annotated[int, typer.Option(min=2, help="With --rank: how often a word is in each corpus.")] = 20,
     max_words: Annotated[int, typer.Option(min=1, help="With --rank: words to look at, the most frequent.")] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Of the sample, the groups and the shuffles.")] = 0,
-    input_: InputOption = "tokens",
+    input_: InputOption = None,
     threads: ThreadsOption = None,
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
@@ -63,7 +61,7 @@ def senses(
     \b
     Examples:
       elmokit analyze senses play --corpus corpus.txt
-      elmokit analyze senses play --forms plays,played --corpus 'text/*.xz' --input text --output page
+      elmokit analyze senses play --forms plays,played --corpus 'text/*.xz' --output page
       elmokit analyze senses play --corpus corpus.txt --against later.txt
       elmokit analyze senses --rank 20 --min-count 2 --corpus corpus.txt --against later.txt
     """  # noqa: D301
@@ -83,9 +81,12 @@ def senses(
     from elmokit.analysis.usage.questions import UsageOptions, describe_ranking, describe_usage
     from elmokit.analysis.usage.ranking import RankOptions
     from elmokit.tasks.layer_store import LayerStore
+    from elmokit.text.input_kind import DEFAULT_INPUT
 
-    first = Corpus.find(corpus, input_)
-    second = Corpus.find(against, input_) if against else None
+    kind = input_ or DEFAULT_INPUT
+    first = Corpus.find(corpus, kind)
+    second = Corpus.find(against, kind) if against else None
+    settle_input(input_, [*first.paths, *(second.paths if second else ())])
     embedder = load_embedder(model, threads)
     embedder.select(parsed)
     store = LayerStore(embedder)

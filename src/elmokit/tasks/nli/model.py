@@ -21,9 +21,9 @@ from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, attend, pool_mean_max
 from elmokit.tasks.nli.reader import LABELS, NliExample, read_nli
+from elmokit.text.input_kind import Input
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
-from elmokit.training.corpus import Input
 
 STYLES = {"entailment": "green", "neutral": "yellow", "contradiction": "red"}
 

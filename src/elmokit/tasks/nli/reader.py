@@ -14,7 +14,8 @@ from typing import NamedTuple
 
 from elmokit.errors import ElmokitWarning, InputError
 from elmokit.text.files import open_text
-from elmokit.training.corpus import Input, check_input, split_line
+from elmokit.text.input_kind import Input, check_input
+from elmokit.training.corpus import split_line
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.text.files import open_text
-from elmokit.training.corpus import Input, check_input, split_line
+from elmokit.text.input_kind import Input, check_input
+from elmokit.training.corpus import split_line
 
 TREE_LABELS = 5
 _NEUTRAL = 2

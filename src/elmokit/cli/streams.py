@@ -1,0 +1,64 @@
+"""The standard streams of a command: what holds if one is closed, full or no longer read."""
+
+import io
+import os
+import sys
+from contextlib import suppress
+from typing import Any
+
+from elmokit.errors import ElmokitError
+
+OUTPUT = "standard output"
+
+
+def open_closed_streams() -> None:
+    """Put the null device where a standard stream is closed, or the next file that is opened would take its place.
+
+    Messages to a closed standard error are lost. Standard input is refused by who reads it.
+
+    Raises:
+        ElmokitError: if standard output is closed.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            with suppress(OSError):
+                os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # for as long as the process lives
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+        raise ElmokitError("standard output is closed: leave it open, or send it to a file or to /dev/null.")
+
+
+class _Output(io.FileIO):
+    """Standard output, which names itself where it cannot be written to."""
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = OUTPUT
+            raise
+
+
+def name_output() -> None:
+    """Let failures of standard output say that they are its own; a stream that someone has put there is left alone."""
+    old = sys.stdout
+    if os.name != "posix" or old is not sys.__stdout__ or not isinstance(old, io.TextIOWrapper):
+        return
+    raw = _Output(old.fileno(), "w", closefd=False)
+    sys.stdout = io.TextIOWrapper(
+        io.BufferedWriter(raw),
+        encoding=old.encoding,
+        errors=old.errors,
+        line_buffering=old.line_buffering,
+        write_through=old.write_through,
+    )
+
+
+def discard_output() -> None:
+    """Send what waits for standard output nowhere, so that nothing fails again when the interpreter ends."""
+    with suppress(OSError, ValueError):  # a stream may be without a number
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,137 @@
+"""What the lines of a text are, raw text or tokens between spaces, and signs that they are the other kind."""
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal, get_args
+
+from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning
+from elmokit.text.files import open_text
+
+Input = Literal["tokens", "text"]
+INPUTS: tuple[Input, ...] = get_args(Input)
+DEFAULT_INPUT: Input = "text"
+
+CORPUS_FILE, CORPUS_FORMAT = "corpus.json", "elmokit-corpus"
+"""The file beside the shards of `elmokit corpus shard`, and what it says of itself."""
+
+_HEAD_WORDS = 1000
+_LINE_CHARACTERS = 65_536
+_MIN_SIGNS, _MIN_SHARE = 3, 0.02
+
+# A mark glued to a word: a comma anywhere, but a full stop only at the end of a line, as elsewhere it may belong to an
+# abbreviation.
+_GLUED_ANYWHERE = re.compile(r"[^\W\d_][,;،，、।]$")
+_GLUED_AT_THE_END = re.compile(r"[^\W\d_][.!?。！？۔।][\"'”’»)\]]*$")
+_EDGES = re.compile(r"^\W+|\W+$")
+_APART = frozenset(
+    [",", ".", "،", "。", "，", "、", "।", "۔", "n't", "'s", "’s", "n’t", "``", "''", "-LRB-", "-RRB-", "<unk>", "@-@"]
+)
+
+
+def check_input(input: str) -> None:
+    """Refuse a kind of input that does not exist."""
+    if input not in INPUTS:
+        raise ConfigError(f"input {input!r} is unknown: choose {' or '.join(INPUTS)}.")
+
+
+def is_shard(path: Path) -> bool:
+    """Whether a file is in a folder that `elmokit corpus shard` wrote, and so holds tokens."""
+    try:
+        content = json.loads((path.parent / CORPUS_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("format") == CORPUS_FORMAT
+
+
+def actual_input(path: Path, input: Input) -> Input:
+    """How a file is read: a shard as the tokens that it holds, any other file as asked."""
+    return "tokens" if input == "text" and is_shard(path) else input
+
+
+def looks_like(lines: Iterable[str], input: Input) -> str | None:
+    """A word by which lines look like the other kind of input; None if they do not, or are too few to tell.
+
+    Raw text has punctuation glued to words ("rates."), tokens have it apart, so the first thousand words tell. French
+    writes a space before some marks, and abbreviations keep their full stop: such marks are no sign.
+    """
+    glued, apart = list[str](), list[str]()
+    num_words = 0
+    for line in lines:
+        words = line.split()
+        num_words += len(words)
+        glued += filter(_GLUED_ANYWHERE.search, words)
+        if len(words) > 1 and _GLUED_AT_THE_END.search(words[-1]):
+            glued.append(words[-1])
+        if len(words) > 1:
+            apart += filter(_APART.__contains__, words)
+        if num_words >= _HEAD_WORDS:
+            break
+    signs, against = (glued, apart) if input == "tokens" else (apart, glued)
+    if len(signs) < max(_MIN_SIGNS, _MIN_SHARE * num_words) or len(signs) <= len(against):
+        return None
+    return signs[0]
+
+
+def glued_form(word: str, tokens: Iterable[str]) -> str | None:
+    """A token that is a word with punctuation at its ends, as tokens of raw text are that was not tokenized."""
+    return next((token for token in tokens if token != word and word and _EDGES.sub("", token) == word), None)
+
+
+def warn_if_other_kind(lines: Iterable[str], input: Input, name: str) -> None:
+    """Warn if lines look like the other kind of input than they are read as."""
+    word = looks_like(lines, input)
+    if word is None:
+        return
+    if input == "tokens":
+        text = (
+            f"{name} looks like raw text ({word!r} is one token), but is read as tokens between spaces, so punctuation "
+            "stays glued to words: give --input text (input='text')."
+        )
+    else:
+        text = (
+            f"{name} looks like tokens already ({word!r} between spaces), but is read as raw text and tokenized again: "
+            "give --input tokens (input='tokens') to keep its tokens and sentences."
+        )
+    warnings.warn(text, ElmokitWarning, stacklevel=3)
+
+
+def warn_of_files(paths: Iterable[Path], input: Input) -> None:
+    """Do the same for the first of several files that has text; pipes, which can be read only once, are left alone."""
+    for path in paths:
+        if path.is_file() and (head := _read_head(path)):
+            warn_if_other_kind(head, actual_input(path, input), str(path))
+            return
+
+
+def _read_head(path: Path) -> list[str]:
+    """The first lines of a file with about a thousand words; none if it cannot be read, which others will say."""
+    head: list[str] = []
+    num_words = 0
+    try:
+        with open_text(path, errors="replace") as text:
+            while num_words < _HEAD_WORDS and (line := text.readline(_LINE_CHARACTERS)):
+                num_words += len(line.split())
+                head.append(line)
+    except ElmokitError:
+        return []
+    return head if num_words else []
+
+
+def watched(lines: Iterable[str], input: Input, name: str) -> Iterator[str]:
+    """Pass lines on, and warn once about the first thousand words if they look like the other kind of input."""
+    head: list[str] = []
+    num_words = 0
+    is_open = True
+    for line in lines:
+        if is_open:
+            head.append(line)
+            num_words += len(line.split())
+            if num_words >= _HEAD_WORDS:
+                warn_if_other_kind(head, input, name)
+                is_open, head = False, []
+        yield line
+    if is_open:
+        warn_if_other_kind(head, input, name)
