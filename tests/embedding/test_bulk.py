@@ -403,6 +403,14 @@ def test_what_is_no_dump_or_journal_is_left_alone(source: Path, out: Path, embed
     assert os.listdir(journal) == ["precious"]
 
 
+def test_a_run_that_fails_at_once_leaves_no_journal(tmp_path: Path, out: Path, embedder: Embedder) -> None:
+    (tmp_path / "latin.txt").write_bytes(b"na\xefve\n")
+    for _ in range(2):
+        with pytest.raises(InputError, match="is not UTF-8"):
+            embed_file(tmp_path / "latin.txt", out, embedder)
+        assert os.listdir(out.parent) == []
+
+
 def test_two_runs_at_once(source: Path, out: Path, embedder: Embedder) -> None:
     with StoreWriter.create(out.with_name("vectors.hdf5.journal"), bulk.Meta(width=3)):
         for options in (EmbedOptions(), EmbedOptions(resume=False)):
@@ -437,7 +445,8 @@ def test_a_full_disk_in_the_middle(
         patch.setattr(os, "fsync", fill_up)
         embed_file(source, out, embedder)
     assert not out.exists()
-    num_committed = len(VectorStore(out.parent / "vectors.hdf5.journal")) if num_good else 0
+    journal = out.parent / "vectors.hdf5.journal"
+    num_committed = len(VectorStore(journal)) if journal.exists() else 0
     assert num_committed >= (num_good - 2) // 4  # a window of two lines is four or five files
     assert embed_file(source, out, embedder).num_resumed == num_committed
     assert os.listdir(out.parent) == [out.name]

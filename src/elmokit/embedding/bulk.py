@@ -219,11 +219,20 @@ class _Run:
             discard_journal(journal)
             return done
         reader = LineReader(self._source, errors=options.errors)
-        with closing(reader), open_journal(journal, meta, resume=options.resume) as writer:
-            num_resumed = writer.num_committed
-            self._catch_up(reader, writer.committed)
-            self._fill(writer, reader)
-            self._finish(writer, final, meta, reader)
+        num_committed = None  # unknown as long as the journal is not ours
+        try:
+            with closing(reader), open_journal(journal, meta, resume=options.resume) as writer:
+                num_resumed = writer.num_committed
+                try:
+                    self._catch_up(reader, writer.committed)
+                    self._fill(writer, reader)
+                    self._finish(writer, final, meta, reader)
+                finally:
+                    num_committed = writer.num_committed
+        except BaseException:
+            if num_committed == 0:  # nothing to resume from
+                discard_journal(journal)
+            raise
         discard_journal(journal)
         return self._summary(str(final), reader.num_lines, num_resumed)
 

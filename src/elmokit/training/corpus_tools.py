@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from elmokit.arguments import check_choice, check_integer, shown
-from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.filesystem import atomic_directory, atomic_path, foreign_files, guard_output
 from elmokit.text.files import file_sha256
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, check_input
@@ -122,14 +122,15 @@ def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size:
 
 def check_vocabulary_output(path: Path, *, inputs: Sequence[str | Path] = (), overwrite: bool = False) -> None:
     """Refuse a path for a vocabulary that is an input, or exists and is not a vocabulary to overwrite."""
-    guard_output(path, kind="a vocabulary", is_ours=_is_lone_vocabulary, inputs=inputs, overwrite=overwrite)
-
-
-def _is_lone_vocabulary(path: Path) -> bool:
-    """Whether a file is a vocabulary that no model, run or corpus beside it relies on."""
-    names = os.listdir(path.parent)
-    beside = {"config.json", "run.json", SUMMARY}.intersection(names) or any("options" in name for name in names)
-    return is_vocabulary(path) and not beside
+    final = guard_output(path, kind="a vocabulary", is_ours=is_vocabulary, inputs=inputs, overwrite=overwrite)
+    if final.exists():
+        names = os.listdir(final.parent)
+        owners = {"config.json", "run.json", SUMMARY}.intersection(names) | {n for n in names if "options" in n}
+        if owners:
+            raise FormatError(
+                f"{path} is the vocabulary of the model or run beside it ({min(owners)}), so it is left alone: give "
+                "another name."
+            )
 
 
 def write_vocabulary_atomic(vocabulary: Vocabulary, path: Path, *, overwrite: bool = False) -> None:

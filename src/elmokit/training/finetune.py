@@ -45,6 +45,7 @@ def finetune(
     has_words = bilm.config.softmax or bilm.config.input.kind == "tokens"
     if files.vocab is not None and has_words and not extend_vocab:
         raise ConfigError(f"{model} has a vocabulary: leave --vocab out, or add its words with --extend-vocab.")
+    _check_freeze(config.freeze)
     with Run(config, files, reading, model=model) as run:
         return _train(run, bilm, model, config, extend_vocab=extend_vocab, report=report)
 
@@ -79,6 +80,12 @@ def _check_loss(bilm: BiLM, kind: str) -> None:
         raise ConfigError(f"this model has an adaptive softmax, which loss.kind {kind!r} cannot train: set 'adaptive'.")
     if not bilm.config.softmax_cutoffs and kind == "adaptive":
         raise ConfigError("loss.kind 'adaptive' needs a model with an adaptive softmax: set 'full' or 'sampled'.")
+
+
+def _check_freeze(parts: Sequence[str]) -> None:
+    """Refuse to freeze everything, before the text is read."""
+    if {"encoder", "lstm", "softmax"} <= set(parts):
+        raise ConfigError(f"freeze ({', '.join(parts)}) leaves nothing to train: leave a part out.")
 
 
 def _freeze(bilm: BiLM, parts: Sequence[str]) -> None:
