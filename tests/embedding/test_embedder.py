@@ -18,7 +18,7 @@ from elmokit.embedding.embedder import Embedded, Embedder
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import Vocabulary
-from tests.tolerances import ACROSS_BATCHES, ACROSS_BATCHES_PACKAGED, assert_close
+from tests.tolerances import ACROSS_BATCHES_PACKAGED, assert_close
 
 pytestmark = pytest.mark.usefixtures("engine_mode")
 
@@ -48,7 +48,7 @@ def embedder(tiny_bilm: BiLM) -> Embedder:
 def test_equals_the_plain_model(kind: str, tiny) -> None:
     bilm = tiny(kind)
     for sentence, vectors in zip(SENTENCES, Embedder(bilm, threads=2).embed(SENTENCES), strict=True):
-        np.testing.assert_allclose(vectors, plain(bilm, sentence), atol=ACROSS_BATCHES, rtol=1e-5)
+        assert_close(vectors, plain(bilm, sentence))
         assert vectors.dtype == np.float32
 
 
