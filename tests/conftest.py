@@ -56,10 +56,13 @@ _CACHE = pytest.StashKey[Path]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give this process and those that it starts a cache of their own, before anything is collected."""
+    """Give this process and those that it starts a cache of their own and one thread, before anything is collected."""
     config.stash[_CACHE] = Path(tempfile.mkdtemp(prefix="elmokit-tests-"))
     os.environ["ELMOKIT_CACHE"] = str(config.stash[_CACHE])
     find_native_cell.cache_clear()
+    if "OMP_NUM_THREADS" not in os.environ:  # as in `make test`: several threads only delay tiny products
+        os.environ["OMP_NUM_THREADS"] = "1"
+        torch.set_num_threads(1)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -92,6 +95,14 @@ def _ctrl_c_works() -> None:
     """Shells start what runs in the background with Ctrl-C ignored, and its processes would inherit that."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """Commands set torch's threads for their process, which here is that of all tests that follow."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
 
 
 @pytest.fixture(scope="session")

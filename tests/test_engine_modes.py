@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+import torch
 
 from elmokit.cache import cache_directory
 from elmokit.embedding.embedder import Embedder
@@ -37,5 +38,14 @@ def test_subprocesses_follow_the_mode(engine_mode: str) -> None:
     assert (bool(libraries) and os.environ.get("ELMOKIT_NATIVE") != "0") == (engine_mode == "native")
 
 
-def test_the_mode_ends_with_the_test(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
+def test_the_mode_ends_with_the_test(pytestconfig: pytest.Config) -> None:
     assert (find_native_cell() is not None) == pytestconfig.getoption("--native")
+
+
+def test_a_test_may_set_threads() -> None:
+    """What it sets is gone in the next one."""
+    torch.set_num_threads(3)
+
+
+def test_threads_are_those_of_the_environment() -> None:
+    assert torch.get_num_threads() == int(os.environ["OMP_NUM_THREADS"])

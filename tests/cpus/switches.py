@@ -60,9 +60,12 @@ def all_switches(native_cache: Path | None) -> list[Switch]:
 
 
 def full_environment(environment: Environment) -> dict[str, str]:
-    """That of this process without switches of the user's, with one thread and no cache; then what is given."""
+    """That of this process without switches of the user's, with one thread and no cache; then what is given.
+
+    Threads that wait sleep: where tests run beside each other, spinning would take the cores that others wait for.
+    """
     own = {name: value for name, value in os.environ.items() if name not in (*_VARIABLES, "ELMOKIT_NATIVE")}
-    return own | {"OMP_NUM_THREADS": "1", "ELMOKIT_CACHE": _NO_CACHE} | dict(environment)
+    return own | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "ELMOKIT_CACHE": _NO_CACHE} | dict(environment)
 
 
 def is_offered(switch: Switch, without: Observed) -> bool:

@@ -19,7 +19,7 @@ from elmokit.errors import ConfigError, ElmokitWarning, InputError, WeightsError
 from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import Vocabulary
 from tests.formats.makers import assert_one_sentence
-from tests.tolerances import ACROSS_BATCHES, ACROSS_BATCHES_PACKAGED, assert_close
+from tests.tolerances import ACROSS_BATCHES_PACKAGED, assert_close
 
 pytestmark = pytest.mark.usefixtures("engine_mode")
 
@@ -49,7 +49,7 @@ def embedder(tiny_bilm: BiLM) -> Embedder:
 def test_equals_the_plain_model(kind: str, tiny) -> None:
     bilm = tiny(kind)
     for sentence, vectors in zip(SENTENCES, Embedder(bilm, threads=2).embed(SENTENCES), strict=True):
-        np.testing.assert_allclose(vectors, plain(bilm, sentence), atol=ACROSS_BATCHES, rtol=1e-5)
+        assert_close(vectors, plain(bilm, sentence))
         assert vectors.dtype == np.float32
 
 

@@ -248,7 +248,7 @@ def test_many_langs_defaults(missing, tmp_path):
         (tmp_path / "configs" / "cnn.json").write_text('{"encoder": {"name": "elmo"}, "token_embedder": {}}')
     expected = reference.pad(reference.run_many_langs(model, BATCHES[0])[0])[0]
     layers, _, _ = run_batch(elmokit.load(tmp_path).double(), BATCHES[0])
-    np.testing.assert_allclose(layers.numpy(), expected, **FLOAT64)
+    np.testing.assert_allclose(layers.numpy(), expected, atol=1e-11, rtol=0)  # weights are large, and so is rounding
     model.architecture["encoder"] |= {"cell_clip": None, "proj_clip": None}
     assert np.abs(reference.pad(reference.run_many_langs(model, BATCHES[0])[0])[0] - expected).max() > 1e-2
 

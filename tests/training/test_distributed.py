@@ -55,6 +55,7 @@ def test_the_number_of_processes_changes_rounding_only(
         torch.testing.assert_close(weights[name], tensor, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_the_survivor_of_a_killed_process_says_so(trained: tuple[Path, dict[str, Any]]) -> None:
     survivor, killed = trained[1]["sampled"]["two to one ended"]
     assert killed[0] == -signal.SIGKILL
