@@ -41,7 +41,7 @@ task = typer.Typer(name="task", help="Six tasks, with and without ELMo.", no_arg
 OutputOption = Annotated[Path, typer.Option("--output", help="The run's folder.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[str | None, typer.Option(help="Of nli (premise, hypothesis) or qa (context, question).")]
-TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="The folder model/ of a run.")]
+TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="A run's folder, or the model/ in it.")]
 
 
 @task.command()

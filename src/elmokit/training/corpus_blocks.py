@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TextIO, TypeVar
 
 from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError, ElmokitError, InputError
+from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import open_text
 from elmokit.training.corpus import Input, split_line
 
@@ -50,7 +51,8 @@ def tokenize_lines(block: Block, *, input: Input, errors: Errors = "strict") -> 
         text = replaced(line)
         if errors == "strict" and text is not line:
             raise InputError(
-                f"line {number} of {block.path} is not UTF-8: convert the file, "
+                mistaken(block.path, "text", *TEXTS)
+                or f"line {number} of {block.path} is not UTF-8: convert the file, "
                 "or let --errors replace (errors='replace') put U+FFFD there."
             )
         yield split_line(text, input)

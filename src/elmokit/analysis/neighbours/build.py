@@ -27,6 +27,7 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.filesystem import atomic_directory
+from elmokit.recognize import did_you_mean, mistaken
 from elmokit.text.files import open_text
 from elmokit.training.corpus import Input, check_input, split_line
 
@@ -86,7 +87,10 @@ def corpus_hash(corpus: Path) -> str:
         with open(corpus, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(f"the corpus {corpus} cannot be read: {error.strerror or error}.") from None
+        raise InputError(
+            mistaken(corpus, "text")
+            or f"the corpus {corpus} cannot be read: {error.strerror or error}{did_you_mean(corpus)}."
+        ) from None
 
 
 def _wanted(embedder: Embedder, corpus_sha256: str, input: Input) -> Meta:
