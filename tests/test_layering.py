@@ -15,6 +15,7 @@ LAYERS = [
     ["_version", "cache", "cores", "errors"],
     ["amx", "filesystem", "hdf5_file", "recognize"],
     ["config"],
+    ["settings"],
     ["text"],
     ["model"],
     ["formats"],
