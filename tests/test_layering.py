@@ -13,8 +13,9 @@ ROOT = Path(elmokit.__file__).parent
 # Each package may import itself and everything before it.
 LAYERS = [
     ["_version", "cache", "cores", "errors", "wording"],
-    ["amx", "arguments", "filesystem", "hdf5_file"],
+    ["amx", "arguments", "filesystem", "hdf5_file", "recognize"],
     ["config"],
+    ["settings"],
     ["text"],
     ["model"],
     ["formats"],
@@ -65,6 +66,7 @@ def test_imports_point_downwards(path: Path) -> None:
         ("elmokit", {"torch", "h5py", "matplotlib", "pydantic", "rich"}),
         ("elmokit.config", {"torch", "h5py"}),
         ("elmokit.filesystem", {"torch", "h5py", "numpy"}),
+        ("elmokit.recognize", {"torch", "h5py", "numpy"}),
         ("elmokit.text.tokenize", {"torch", "h5py"}),
         ("elmokit.text.batching", {"torch", "h5py"}),
         ("elmokit.text.vocabulary", {"torch", "h5py"}),

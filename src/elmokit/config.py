@@ -34,6 +34,7 @@ class CharacterInput(Config):
     """Tokens are read by a convolution over their characters."""
 
     kind: Literal["characters"] = "characters"
+    """Tokens are read by their characters."""
     alphabet: Literal["bytes", "table"] = "bytes"
     """UTF-8 bytes as in bilm-tf, or a table of characters as in ELMoForManyLangs."""
     num_characters: NotNegative = 261
@@ -45,11 +46,13 @@ class CharacterInput(Config):
     activation: Literal["relu", "tanh"] = "relu"
     """After the maximum over characters; the highway layers always use relu."""
     num_highway: Annotated[int, Field(ge=0, le=_MAX_DEPTH)] = 0
+    """Highway layers after the convolution."""
     max_characters: Annotated[int, Field(ge=3, le=_MAX_CHARACTERS)] = 50
     """Columns of a token's row: its characters and two marks."""
     num_words: NotNegative = 0
     """Rows of a table of whole words beside the characters; 0: none."""
     word_dim: NotNegative = 0
+    """Width of a whole word's vector; 0: none."""
     projected: bool = True
     """Whether a linear map takes the filters to the LSTM's width; without it the two must be equal."""
 
@@ -84,6 +87,7 @@ class TokenInput(Config):
     """Tokens are rows of an embedding table, one per word of the vocabulary."""
 
     kind: Literal["tokens"] = "tokens"
+    """Tokens are rows of a table."""
 
 
 class LstmStack(Config):
@@ -96,6 +100,7 @@ class LstmStack(Config):
     projection_dim: Positive | None = 512
     """Width of a layer's output (P); null: the cell's own, without a projection."""
     cell_clip: Clip | None = 3.0
+    """Bound of the memory cell's values; null: none."""
     projection_clip: Clip | None = 3.0
     """Bound of the projected output; models without a projection are never clipped there."""
     skip_connections: bool = True

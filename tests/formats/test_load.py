@@ -102,10 +102,11 @@ def test_a_name_too_long_for_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["m.png", "m.txt", "m", "m.safetensors"])
 def test_files_of_no_model(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).write_bytes(b"\x89PNG\r\n\x1a\n")
-    with pytest.raises(FormatError, match="is not a model file") as caught:
-        load(tmp_path / name)
-    assert_one_sentence(caught.value, tmp_path / name)
+    for content, match in ((b"\xfcber", "is not a model file"), (b"\x89PNG\r\n\x1a\n", "is a picture .*, not a model")):
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(FormatError, match=match) as caught:
+            load(tmp_path / name)
+        assert_one_sentence(caught.value, tmp_path / name)
 
 
 def test_an_empty_directory(tmp_path: Path) -> None:

@@ -24,6 +24,12 @@ def test_with_elmo_its_settings_count() -> None:
     assert changed != read_task_config("ner", "small")
 
 
+def test_unknown_settings_of_a_task_hear_of_near_ones() -> None:
+    for name, near in (("model.hiden_dim", "model.hidden_dim"), ("elmo.plaec", "elmo.place")):
+        with pytest.raises(ConfigError, match=f"there is no setting '{name}' \\(did you mean {near}"):
+            read_task_config("ner", "small", {name: "1"})
+
+
 def test_settings_of_another_task() -> None:
     preset = Path(elmokit.__file__).parent / "presets/tasks/ner-small.toml"
     with pytest.raises(ConfigError, match="settings of ner, not of qa: give those of qa"):

@@ -58,7 +58,6 @@ def test_changes_reach_every_part() -> None:
         ("words.min_count", "0"),
         ("average", "1.0"),
         ("batch_size", "0"),
-        ("loop.rhythm", "1"),
     ],
 )
 def test_values_that_make_no_sense_are_named(name: str, value: str) -> None:

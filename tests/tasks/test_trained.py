@@ -175,9 +175,10 @@ def test_files_that_are_missing_or_damaged(name: str, content: bytes | None, fol
 
 
 def test_a_folder_of_something_else(tmp_path: Path) -> None:
-    for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(FormatError, match="is not the folder of a task model"):
-            load_trained(path, TASKS)
+    with pytest.raises(FormatError, match="is not the folder of a task model"):
+        load_trained(tmp_path, TASKS)
+    with pytest.raises(FormatError, match="nothing does not exist: give the model/"):
+        load_trained(tmp_path / "nothing", TASKS)
 
 
 def test_words_that_are_cut_off(folder: Path) -> None:

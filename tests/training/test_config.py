@@ -46,9 +46,20 @@ def test_files_of_both_kinds(tmp_path: Path) -> None:
     [
         ("huge", {}, r"no preset named 'huge'.*mini"),
         ("missing.toml", {}, r"missing\.toml cannot be read"),
-        ("tiny", {"optimizer.rate": "1"}, r"optimizer\.rate"),
-        ("tiny", {"seed.x": "1"}, "seed: input should be a valid integer"),
-        ("tiny", {"batch_size.x": "1"}, r"batch_size\.x cannot be set"),
+        ("hugo", {}, r"no preset named 'hugo'"),
+        ("orignal", {}, r"no preset named 'orignal' \(did you mean original\?\)"),
+        ("tiny", {"optimizer.rate": "1"}, r"--set: there is no setting 'optimizer\.rate' \(.*optimizer\.learning_rate"),
+        ("tiny", {"learning_rate": "1"}, r"no setting 'learning_rate' \(did you mean optimizer\.learning_rate\?\)"),
+        (
+            "tiny",
+            {"model.lstm.cel_dim": "1"},
+            r"'model\.lstm\.cel_dim' \(did you mean model\.lstm\.cell_dim",
+        ),
+        ("tiny", {"dropuot": "1"}, r"no setting 'dropuot' \(did you mean dropout"),
+        ("tiny", {"zzz": "1"}, r"no setting 'zzz'; `elmokit presets NAME` lists"),
+        ("tiny", {"seed.x": "1"}, r"no setting 'seed\.x'"),
+        ("tiny", {"optimizer": "{lerning_rate = 1}"}, r"tiny: there is no setting 'optimizer\.lerning_rate'"),
+        ("tiny", {"batch_size.x": "1"}, r"no setting 'batch_size\.x' \(did you mean batch_size\?\)"),
         ("tiny", {"optimizer.learning_rate": "fast"}, r"learning_rate.*given: fast"),
         ("tiny", {"optimizer.learning_rate": "inf"}, "learning_rate"),
         ("tiny", {"model.lstm.cell_dim": "0"}, r"model: lstm\.cell_dim"),
@@ -61,6 +72,17 @@ def test_a_fault_is_one_sentence(source: str, changes: dict[str, str], message: 
     with pytest.raises(ConfigError, match=message) as error:
         read_run(PretrainConfig, source, changes)
     assert "\n" not in str(error.value)
+
+
+def test_unknown_names_in_a_file_are_named(tmp_path: Path) -> None:
+    (tmp_path / "a.toml").write_text("[loss]\nnumber_negatives = 3\n")
+    with pytest.raises(ConfigError, match=r"a\.toml: .* no setting 'loss\.number_negatives' .*loss\.num_negatives"):
+        read_run(FinetuneConfig, str(tmp_path / "a.toml"))
+
+
+def test_a_group_is_replaced_as_a_whole() -> None:
+    found = read_run(PretrainConfig, "tiny", {"optimizer": "{kind = 'adagrad'}", "loss.kind": "full"})
+    assert (found.optimizer.kind, found.optimizer.learning_rate) == ("adagrad", 0.2)
 
 
 def test_cutoffs_beyond_a_small_vocabulary_are_a_fault_of_the_settings() -> None:

@@ -21,6 +21,7 @@ from elmokit.cli.corpus import corpus
 from elmokit.cli.embed import embed
 from elmokit.cli.info import info
 from elmokit.cli.perplexity import perplexity, score, substitutes
+from elmokit.cli.presets import presets
 from elmokit.cli.pretrain import finetune, pretrain
 from elmokit.cli.streams import OUTPUT, discard_output, name_output, open_closed_streams
 from elmokit.cli.task import task
@@ -44,7 +45,7 @@ def _options(
     """ELMo on current PyTorch: train biLMs, adapt them, load every published model, embed text."""
 
 
-for command in (info, convert, embed, score, substitutes, pretrain, finetune, perplexity, build_engine):
+for command in (info, convert, embed, score, substitutes, pretrain, finetune, perplexity, presets, build_engine):
     app.command()(command)
 app.add_typer(corpus)
 app.add_typer(task)

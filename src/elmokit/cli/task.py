@@ -46,7 +46,7 @@ OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folde
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[str | None, typer.Option(help="Of nli (premise, hypothesis) or qa (context, question).")]
 _TRAINED_REMEDY = "give what `elmokit task train` wrote as model/"
-TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="The folder model/ of a run.")]
+TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="A run's folder, or the model/ in it.")]
 
 
 @task.command()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
 from elmokit.errors import InputError
+from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import open_text
 
 Errors = Literal["strict", "replace"]
@@ -78,7 +79,8 @@ class LineReader:
                 text = data.decode("utf-8", self._errors)
             except UnicodeDecodeError as error:
                 raise InputError(
-                    f"line {self.num_lines} of {self.name} is not UTF-8 ({error.reason} at byte {error.start + 1}): "
+                    mistaken(self._source, "text", *TEXTS)
+                    or f"line {self.num_lines} of {self.name} is not UTF-8 ({error.reason} at byte {error.start + 1}): "
                     "convert the file, or let --errors replace (errors='replace') put U+FFFD there."
                 ) from None
             self._hash.update(data + b"\n")

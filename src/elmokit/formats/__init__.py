@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from elmokit.arguments import check_choice, check_flag, check_path, shown
 from elmokit.config import ElmoConfig
-from elmokit.errors import ConfigError, ElmokitError, FormatError
+from elmokit.errors import ConfigError, DownloadError, ElmokitError, FormatError
 from elmokit.filesystem import atomic_directory, guard_output
 from elmokit.formats import packaged, published, remote
 from elmokit.formats.archive import unpacked
+from elmokit.recognize import did_you_mean
 from elmokit.text.files import file_sha256
 
 if TYPE_CHECKING:
@@ -45,9 +46,9 @@ def load(source: str | Path, *, weights: str | Path | None = None) -> "BiLM":
     """Load a biLM of any known format, in eval mode, float32, on the CPU.
 
     Args:
-        source: a path (directory, zip or one of a model's files), "mini" for the model inside the package, a
-            published name such as "original" or "many-langs/de", or a Hub id such as "owner/name", optionally with
-            "@revision".
+        source: a path (directory, zip, one of a model's files, or the folder of a finished run), "mini" for the model
+            inside the package, a published name such as "original" or "many-langs/de", or a Hub id such as
+            "owner/name", optionally with "@revision".
         weights: the HDF5 file of a bilm model whose options do not lie beside it; `source` is then the options file.
 
     Raises:
@@ -200,14 +201,23 @@ def _resolve(source: str | Path) -> _Source:
     if model := published.find_published(source):
         return _Source(remote.fetch_published(model), model.languages)
     if published.is_published_form(source) or not remote.looks_like_hub_id(source):
-        near = [*packaged.suggest(source), *published.suggest(source)]
-        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise FormatError(
-            f"there is no file and no published model named {source[:100]!r}{hint}: give a path, the packaged "
-            f"{', '.join(packaged.NAMES)}, a published name such as original or many-langs/de, or a Hub id owner/name."
+            f"{_not_found(source)}: give a path, the packaged {', '.join(packaged.NAMES)}, a published name such as "
+            "original or many-langs/de, or a Hub id owner/name."
         )
     repo_id, revision = remote.parse_hub_id(source)
-    return _Source(remote.fetch_hub(repo_id, revision=revision))
+    try:
+        return _Source(remote.fetch_hub(repo_id, revision=revision))
+    except DownloadError as error:
+        raise DownloadError(f"{_not_found(source)}; as a Hub id: {error}") from error
+
+
+def _not_found(source: str) -> str:
+    """Where a name was looked for before the Hub, with the near names of each place."""
+    near = [*packaged.suggest(source), *published.suggest(source)]
+    hint = f" (did you mean {' or '.join(near)}?)" if near else ""
+    name = source[:100]
+    return f"there is no file {name!r}{did_you_mean(source)}, and no packaged or published model named {name!r}{hint}"
 
 
 def _read(location: "Location") -> "ModelParts":

@@ -9,6 +9,7 @@ from typing import Literal
 from elmokit.errors import FormatError
 from elmokit.formats import many_langs, native, nlpl
 from elmokit.formats.archive import is_zip, member_names
+from elmokit.recognize import EMBEDDINGS, MODEL, RUN, did_you_mean, finished_run, identify, mistaken
 
 Format = Literal["native", "bilm", "nlpl", "many-langs"]
 ACCEPTED = (
@@ -34,36 +35,51 @@ class Location:
 
 
 def locate(path: Path, weights: Path | None = None) -> Location:
-    """Find a model by the path of its directory, of its zip or of one of its files.
+    """Find a model by the path of its directory, of its zip, of one of its files or of the finished run that made it.
 
     Args:
         path: what the user named.
-        weights: the HDF5 file, where it does not lie beside its options.
+        weights: the HDF5 file, where it is not beside its options.
+
+    Raises:
+        FormatError: if there is no model; it says what else the path is, if that is known.
     """
     try:
         return _locate(path, weights)
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}.") from None
+    except FormatError as error:
+        raise FormatError(mistaken(path, "a model", MODEL) or str(error)) from None
 
 
 def _locate(path: Path, weights: Path | None) -> Location:
     if not os.path.exists(path):
-        raise FormatError(f"{str(path)[:200]} does not exist: give {ACCEPTED}.")
+        raise FormatError(f"{str(path)[:200]} does not exist{did_you_mean(path)}: give {ACCEPTED}.")
     if not (path.is_file() or path.is_dir()):
         raise FormatError(f"{path} is a pipe or a device, not a model file: give {ACCEPTED}.")
     if weights is not None:
         return _bilm(path, weights)
     if path.is_dir():
-        return _locate_directory(path)
+        kind = identify(path)
+        is_bilm_run = kind is not None and kind.family == RUN
+        return _locate_directory((finished_run(path) if is_bilm_run else None) or path)
     if path.name in (native.WEIGHTS, native.CONFIG, many_langs.ENCODER, many_langs.TOKEN_EMBEDDER):
         return _locate_directory(path.parent)
     if path.suffix in (".hdf5", ".h5"):
+        if sentence := _embeddings(path):
+            raise FormatError(sentence)
         return _bilm(_options_beside(path), path)
     if path.suffix == ".json":
         return _bilm(path, _weights_beside(path))
     if path.suffix == ".zip" or is_zip(path):
         return _locate_zip(path)
     raise FormatError(f"{path} is not a model file: give {ACCEPTED}.")
+
+
+def _embeddings(path: Path) -> str | None:
+    """What to say of a file of embeddings, which beside a model's options could be taken for its weights."""
+    kind = identify(path)
+    return mistaken(path, "a model") if kind is not None and kind.family == EMBEDDINGS else None
 
 
 def _locate_directory(path: Path) -> Location:

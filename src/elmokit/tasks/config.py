@@ -8,6 +8,7 @@ from pydantic import Field
 from elmokit.arguments import shown
 from elmokit.config import Config, Positive
 from elmokit.errors import ConfigError
+from elmokit.settings import check_names
 from elmokit.training.config import Count, LoopConfig, OptimizerConfig, PresetConfig, Share, Weight, read_run
 
 
@@ -21,9 +22,11 @@ class ElmoSettings(Config):
     gamma: bool = True
     """Whether the mix learns its scale."""
     dropout: Share = 0.5
+    """On ELMo's vectors."""
     regularization: Weight = 0.0
     """λ of λ‖w‖² on the weights of the mix: 1 keeps it near the average, 0.001 lets it choose."""
     layer_norm: bool = False
+    """Whether each layer is normalized before the layers are mixed."""
     tuned: Annotated[float, Field(ge=0, le=1)] = 0.0
     """The share of the task's learning rate with which the biLM learns too; 0: it is frozen, and run once over the
     data."""
@@ -53,6 +56,7 @@ class TaskConfig(PresetConfig):
     preset_folder: ClassVar[str] = "tasks"
 
     task: str
+    """Which task the settings are for."""
     model: dict[str, Any] = Field(default_factory=dict)
     """Settings of the task's own model."""
     elmo: ElmoSettings = ElmoSettings()
@@ -60,10 +64,13 @@ class TaskConfig(PresetConfig):
     optimizer: OptimizerConfig = OptimizerConfig(kind="adamw", learning_rate=1e-3, clip_norm=5.0)
     loop: LoopConfig = LoopConfig(evaluate_every=0, patience=10)
     batch_size: Positive = 32
+    """Examples of a batch."""
     num_epochs: Positive = 50
+    """Passes through the training files, at most."""
     average: Share = 0.0
     """Decay of the running average of the weights that is evaluated and kept; 0: the weights themselves."""
     seed: Count = 0
+    """Decides first weights, order and dropout."""
     train_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the training examples that is used, drawn by the seed; a smaller share lies inside a larger one."""
 
@@ -79,9 +86,13 @@ def read_task_config(name: str, preset: str, changes: Mapping[str, str] | None =
     if not isinstance(preset, str):
         raise ConfigError(f"preset is {shown(preset)}: give small, paper or the path of a TOML or JSON file.")
     source = preset if preset.endswith((".toml", ".json")) else f"{name}-{preset}"
+    from elmokit.tasks.registry import TASKS  # whose modules need the settings above
+
     config = read_run(TaskConfig, source, changes)
     if config.task != name:
         raise ConfigError(f"{source} has settings of {config.task}, not of {name}: give those of {name}.")
+    if name in TASKS:
+        check_names({"model": config.model}, TaskConfig, {"model": TASKS[name].settings}, origin=source)
     if config.elmo.place == "none":  # a baseline is the same whatever else is said of ELMo
         return config.model_copy(update={"elmo": ElmoSettings(place="none")})
     return config

@@ -7,6 +7,7 @@ bilm/                the biLM, if it learned with the task
 """
 
 import json
+import os.path
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ from elmokit.formats.native import save_tensors
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.model.scalar_mix import ScalarMix
+from elmokit.recognize import TASK_MODEL as KIND_OF_FOLDER
+from elmokit.recognize import TASK_RUN, did_you_mean, finished_run, identify, mistaken
 from elmokit.tasks.base import Labels, Task, TaskModel
 from elmokit.tasks.batches import TokenBatch, TokenLookup, in_order
 from elmokit.tasks.config import TaskConfig
@@ -164,6 +167,22 @@ def is_task_model(path: Path) -> bool:
     return whole and not foreign_files(path, {TASK_MODEL, WORDS, WEIGHTS, TUNED_BILM})
 
 
+def find_trained(path: Path) -> Path:
+    """The folder of a task model, by its own path or by that of its finished run.
+
+    Raises:
+        FormatError: if the path does not exist, or is known to be something else.
+    """
+    if not os.path.exists(path):
+        raise FormatError(f"{path} does not exist{did_you_mean(path)}: give the model/ of an `elmokit task train` run.")
+    kind = identify(path)
+    if kind is not None and kind.family == TASK_RUN and (model := finished_run(path)) is not None:
+        return model
+    if sentence := mistaken(path, "a task model", KIND_OF_FOLDER):
+        raise FormatError(sentence)
+    return path
+
+
 def load_trained(
     path: str | Path,
     tasks: Mapping[str, Task[Any]],
@@ -175,13 +194,13 @@ def load_trained(
     """Load a task model with its biLM.
 
     Args:
-        path: the folder.
+        path: the folder, or that of the finished run that made it.
         tasks: by name.
         bilm: where to load the biLM from; None is the name that training was given.
         layers_folder: see `TrainedTask`.
         threads: for the embedder.
     """
-    path = check_path("path", path)
+    path = find_trained(check_path("path", path))
     try:
         content = json.loads((path / TASK_MODEL).read_text(encoding="utf-8"))
         if content["format"] != _FORMAT or content["version"] != _VERSION or content["task"] not in tasks:

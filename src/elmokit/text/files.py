@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from elmokit.arguments import check_path, shown
 from elmokit.errors import ConfigError, InputError
+from elmokit.recognize import TEXTS, binary_kind, did_you_mean, is_regular, mistaken
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
@@ -25,7 +26,8 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
     r"""Read UTF-8 text whose lines end at `\n` only, so that no other separator can break a line.
 
     A byte order mark at the beginning is no part of the text. A file that is not text, or is damaged or not there,
-    ends in an `InputError` that says so; what else goes wrong while the file is open passes through as it is.
+    ends in an `InputError` that says so; what else goes wrong while the file is open passes through as it is. A file
+    that begins as embeddings, a zip or another binary format does is named as such, whatever `errors` says.
     """
     path = check_path("path", path)
     try:
@@ -34,8 +36,12 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
         raise ConfigError(f"errors {shown(errors)} is unknown: choose strict or replace.") from None
     try:
         file = _OPENERS.get(path.suffix, open)(path, "rb")
+        kind = binary_kind(path, file.peek(64)) if is_regular(path) else None
     except _FAILURES as error:
         raise _reworded(path, error) from None
+    if kind is not None:
+        file.close()
+        raise InputError(f"{path} is {kind.words}, not text: {kind.use}.")
     with _Text(path, file, errors) as text:
         yield text
 
@@ -83,6 +89,8 @@ def file_sha256(path: Path) -> str:
 
 
 def _reworded(path: Path, error: Exception) -> InputError:
+    if sentence := mistaken(path, "text", *TEXTS):
+        return InputError(sentence)
     if isinstance(error, UnicodeDecodeError):
         return InputError(
             f"{path} is not UTF-8 text ({error.reason} after {error.start} bytes of a block): "
@@ -91,4 +99,4 @@ def _reworded(path: Path, error: Exception) -> InputError:
     if isinstance(error, _DAMAGED):
         return InputError(f"{path} is damaged or not a {path.suffix} file ({error}): fetch it again.")
     reason = error.strerror if isinstance(error, OSError) else None
-    return InputError(f"{path} cannot be read: {reason or error}.")
+    return InputError(f"{path} cannot be read: {reason or error}{did_you_mean(path)}.")

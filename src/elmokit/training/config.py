@@ -1,8 +1,10 @@
 """The settings of a training run: what TOML presets and `--set` hold, validated where they enter."""
 
+import difflib
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -11,6 +13,7 @@ from pydantic import Field, ValidationError, model_validator
 from elmokit.arguments import check_path, shown
 from elmokit.config import Config, ElmoConfig, Positive, describe_faults, read_settings
 from elmokit.errors import ConfigError
+from elmokit.settings import Groups, check_name, check_names
 from elmokit.text.input_kind import DEFAULT_INPUT, Input
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -28,6 +31,7 @@ class CorpusConfig(Config):
     max_vocab: Annotated[int, Field(ge=4, le=_LARGEST_VOCABULARY)] | None = None
     """Words of the softmax with its three marks, the most frequent ones; none: all that reach min_count."""
     min_count: Positive = 1
+    """How often a word must occur to be in the vocabulary."""
     buffer_sentences: Positive = 100_000
     """Sentences shuffled at a time."""
     passage_sentences: Positive = 1
@@ -51,12 +55,15 @@ class OptimizerConfig(Config):
     """How weights follow their gradients."""
 
     kind: Literal["adagrad", "adamw", "adadelta"] = "adagrad"
+    """How weights follow their gradients: adagrad, adamw or adadelta."""
     learning_rate: Rate = 0.2
+    """The full learning rate, after warmup and before the schedule lowers it."""
     initial_accumulator: Weight = 1.0
     """Adagrad's sum of squares at the start."""
     betas: tuple[Share, Share] = (0.9, 0.999)
     """AdamW's; Adadelta forgets by the second."""
     eps: Rate = 1e-8
+    """Added to denominators, so that nothing is divided by zero."""
     weight_decay: Weight = 0.0
     """AdamW's, on matrices of the encoder and the LSTMs, but not on embedding tables."""
     clip_norm: Rate | None = 10.0
@@ -64,7 +71,9 @@ class OptimizerConfig(Config):
     clip_value: Rate | None = None
     """Bound of every single number of the gradient, after that of the norm."""
     schedule: Literal["constant", "cosine", "linear"] = "constant"
+    """How the learning rate falls: constant (not at all), cosine or linear."""
     warmup_steps: Count = 0
+    """Steps in which the learning rate rises from 0 to its full value."""
     hold: Share = 0.0
     """Share of the run before the rate starts to fall."""
     floor: Share = 0.0
@@ -77,16 +86,19 @@ class LoopConfig(Config):
     """How long a run lasts and what it leaves behind."""
 
     max_steps: Positive | None = None
-    """Steps of the optimiser; none: as many as the epochs have."""
+    """Steps of the optimizer; none: as many as the epochs have."""
     accumulate: Positive = 1
     """Batches whose gradients make one step."""
     log_every: Positive = 10
+    """Steps between lines of the log."""
     evaluate_every: Count = 1000
     """Steps between evaluations; 0: at the end of each epoch."""
     patience: Count = 0
     """Evaluations without a better one before the run stops; 0: never."""
     checkpoint_every: Positive = 500
+    """Steps between checkpoints, from which a stopped run is resumed."""
     keep_checkpoints: Positive = 2
+    """Checkpoints to keep, the latest ones."""
 
 
 class PresetConfig(Config):
@@ -94,6 +106,8 @@ class PresetConfig(Config):
 
     preset_folder: ClassVar[str]
     """Where in `presets`."""
+    groups: ClassVar[Groups] = {}
+    """What fields hold that are declared as plain dicts, by name."""
 
 
 class RunConfig(PresetConfig):
@@ -108,17 +122,23 @@ class RunConfig(PresetConfig):
     batch_size: Positive = 128
     """Rows of all processes together."""
     unroll_steps: Positive = 20
+    """Tokens of a row that a step of training reads."""
     dropout: Share = 0.0
     """On the input of every LSTM layer and on the top output, anew at every step."""
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
+    """Number type of the products in training; weights stay float32."""
     num_epochs: Positive = 10
+    """Passes through the training text, at most."""
     heldout_tokens: Positive | None = 100_000
     """Held-out predictions looked at while training; none: all. The end of a run always looks at all."""
     seed: Count = 0
+    """Decides first weights, order and dropout."""
 
 
 class PretrainConfig(RunConfig):
     """A whole pretraining run but for its files."""
+
+    groups: ClassVar[Groups] = {"model": ElmoConfig}
 
     model: dict[str, Any]
     """Settings of the model; its vocabulary is filled in, a softmax is always there."""
@@ -144,6 +164,10 @@ class PretrainConfig(RunConfig):
         except ValidationError as error:
             raise ConfigError(f"[model] does not fit a vocabulary of {vocab_size}: {describe_faults(error)}.") from None
 
+    def model_settings(self) -> ElmoConfig:
+        """The model's settings with their defaults, for a vocabulary of any size."""
+        return self.build_model(_LARGEST_VOCABULARY)
+
     def _validate_model(self, vocab_size: int) -> ElmoConfig:
         return ElmoConfig.model_validate({**self.model, "vocab_size": vocab_size, "softmax": True})
 
@@ -167,6 +191,9 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
         kind: `PretrainConfig`, `FinetuneConfig` or `elmokit.tasks.config.TaskConfig`.
         source: the path of a TOML or JSON file, or a preset such as "mini".
         changes: new values by dotted name, written as in TOML: {"optimizer.learning_rate": "1e-3"}.
+
+    Raises:
+        ConfigError: if a name or a value is not accepted; a mistyped name hears of near ones.
     """
     path = check_path("source", source)
     if changes is not None and not isinstance(changes, Mapping):
@@ -175,7 +202,9 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
     if not isinstance(values, dict):
         raise ConfigError(f"{source} is not a table of settings: give a TOML file such as the presets.")
     for name, text in (changes or {}).items():
+        check_name(name, kind, kind.groups, origin="--set")
         _change(values, name, text)
+    check_names(values, kind, kind.groups, origin=source)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -203,14 +232,26 @@ def preset_names(kind: type[PresetConfig]) -> list[str]:
 
 def _read_preset(kind: type[PresetConfig], name: str) -> Any:
     if name not in (names := preset_names(kind)):
+        near = difflib.get_close_matches(name, names, cutoff=0.5)
+        hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise ConfigError(
-            f"there is no file and no preset named {name[:100]!r}: give a TOML file or one of {', '.join(names)}."
+            f"there is no file and no preset named {name[:100]!r}{hint}: give a TOML file or one of {', '.join(names)}."
         )
-    with resources.as_file(resources.files("elmokit") / "presets" / kind.preset_folder / f"{name}.toml") as path:
+    with resources.as_file(_preset_file(kind, name)) as path:
         return read_settings(path)
 
 
-def _change(values: Any, name: str, text: str) -> None:
+def preset_summary(kind: type[PresetConfig], name: str) -> str:
+    """What a preset is for: the comment in its first line."""
+    return _preset_file(kind, name).read_text(encoding="utf-8").partition("\n")[0].removeprefix("#").strip()
+
+
+def _preset_file(kind: type[PresetConfig], name: str) -> Traversable:
+    return resources.files("elmokit") / "presets" / kind.preset_folder / f"{name}.toml"
+
+
+def _change(values: dict[str, Any], name: str, text: str) -> None:
+    """Set what a dotted name stands for; the text is a value of TOML, or else a string."""
     try:
         value = tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from elmokit.arguments import check_integer, check_path, check_paths, is_path, shown
 from elmokit.errors import ConfigError, InputError
+from elmokit.recognize import did_you_mean, mistaken
 from elmokit.text.files import open_text
 from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, Input, actual_input, check_input, is_shard
 from elmokit.text.tokenize import tokenize
@@ -45,10 +46,16 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
         name = os.path.expanduser(pattern)
         paths = [Path(name)] if os.path.exists(name) else [Path(path) for path in glob.glob(name, recursive=True)]
         if not paths:
-            raise InputError(f"no file matches {pattern!r}: check the path, or give a glob such as 'data/*.txt.xz'.")
+            raise InputError(
+                f"no file matches {pattern!r}{did_you_mean(name)}: check the path, or give a glob such as "
+                "'data/*.txt.xz'."
+            )
         files = [path for path in paths if not path.is_dir()]
         if not files:
-            raise InputError(f"{pattern!r} is a folder, not a file: name its files, as in '{paths[0]}/*.txt'.")
+            raise InputError(
+                mistaken(paths[0], "a text file")
+                or f"{pattern!r} is a folder, not a file: name its files, as in '{paths[0]}/*.txt'."
+            )
         found = {path.resolve(): path for path in files} | found
     return sorted(found.values())
 

@@ -14,6 +14,7 @@ from typing import Literal, NamedTuple, TextIO, TypeVar
 from elmokit.arguments import check_integer, check_paths
 from elmokit.cores import usable_cores
 from elmokit.errors import ElmokitError, InputError
+from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import open_text
 from elmokit.text.input_kind import Input, actual_input
 from elmokit.training.corpus import split_line
@@ -59,7 +60,10 @@ def tokenize_lines(
     for number, line in enumerate(block.lines, start=block.first_line):
         text = replaced(line)
         if errors == "strict" and text is not line:
-            raise InputError(f"line {number} of {block.path} is not UTF-8: convert the file, or {advice}.")
+            raise InputError(
+                mistaken(block.path, "text", *TEXTS)
+                or f"line {number} of {block.path} is not UTF-8: convert the file, or {advice}."
+            )
         yield split_line(text, input)
 
 

@@ -27,6 +27,7 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.filesystem import atomic_directory
+from elmokit.recognize import did_you_mean, mistaken
 from elmokit.text.files import open_text, refuse_pipes
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
 from elmokit.training.corpus import split_line
@@ -98,7 +99,10 @@ def corpus_hash(corpus: Path) -> str:
         with open(corpus, "rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
-        raise InputError(f"the corpus {corpus} cannot be read: {error.strerror or error}.") from None
+        raise InputError(
+            mistaken(corpus, "text")
+            or f"the corpus {corpus} cannot be read: {error.strerror or error}{did_you_mean(corpus)}."
+        ) from None
 
 
 def _wanted(embedder: Embedder, corpus: Path | None, input: Input) -> Meta:

@@ -15,6 +15,7 @@ from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.errors import ConfigError, ElmokitError, FormatError
 from elmokit.filesystem import atomic_path, guard_output
+from elmokit.recognize import EMBEDDINGS, JOURNAL, MODEL, OTHER, STORE, did_you_mean, mistaken
 
 FORMATS = {".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", ".npz": "npz", ".jsonl": "jsonl"}
 _COMPRESSED = re.compile(r"\.jsonl\.(gz|xz|bz2)$")
@@ -103,12 +104,18 @@ def open_embeddings(path: str | Path) -> Embeddings:
     """
     path = check_path("path", path)
     if os.path.isdir(path):
+        if sentence := mistaken(path, "a file of embeddings", STORE, JOURNAL):
+            raise FormatError(sentence)
         return VectorStore(path)
     if not os.path.exists(path):  # false, not an error, for a name that no file can have
         if layers := _many_langs_layers(path):
             embeddings: Embeddings = _module("peers").read_many_langs(path, layers)
             return embeddings
-        raise FormatError(f"{path} does not exist: give a file of embeddings ({', '.join(FORMATS)}).")
+        raise FormatError(
+            f"{path} does not exist{did_you_mean(path)}: give a file of embeddings ({', '.join(FORMATS)})."
+        )
+    if sentence := mistaken(path, "a file of embeddings", EMBEDDINGS, MODEL, OTHER):
+        raise FormatError(sentence)
     format_ = "jsonl" if _COMPRESSED.search(path.name.lower()) else dump_format(path)
     try:
         embeddings = _module(format_).read(path)

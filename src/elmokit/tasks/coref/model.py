@@ -53,13 +53,17 @@ class CorefSettings(Config):
     spans_per_word: Rate = 0.4
     """How many spans are kept."""
     max_antecedents: Positive = 100
+    """Earlier spans that a span is compared with."""
     lexical_dropout: Share = 0.5
     """On words and characters; ELMo has its own."""
     dropout: Share = 0.2
     """On what the biLSTM gives, on hidden layers and on features."""
     char_dim: Positive = 8
+    """Width of a character's vector."""
     num_filters: Positive = 150
+    """Filters of the task's own character features."""
     filter_width: Positive = 4
+    """Characters that a filter sees."""
 
 
 @dataclass(frozen=True)

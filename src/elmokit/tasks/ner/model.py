@@ -33,11 +33,15 @@ class NerSettings(Config):
     hidden_dim: Positive = 200
     """Of one direction of the biLSTM."""
     num_layers: Positive = 2
+    """Layers of the biLSTM."""
     dropout: Share = 0.5
     """On the inputs and between layers."""
     char_dim: Positive = 16
+    """Width of a character's vector."""
     num_filters: Positive = 128
+    """Filters of the task's own character features."""
     filter_width: Positive = 3
+    """Characters that a filter sees."""
 
 
 class NerModel(TaskModel):

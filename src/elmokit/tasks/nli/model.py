@@ -36,6 +36,7 @@ class NliSettings(Config):
     hidden_dim: Positive = 300
     """Of one direction of either biLSTM, and of the layers between."""
     dropout: Share = 0.5
+    """On the inputs and between layers."""
 
 
 class NliModel(TaskModel):

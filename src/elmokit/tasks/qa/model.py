@@ -33,8 +33,11 @@ class QaSettings(Config):
     dropout: Share = 0.2
     """On the input of every layer, one mask for a whole text."""
     char_dim: Positive = 20
+    """Width of a character's vector."""
     num_filters: Positive = 100
+    """Filters of the task's own character features."""
     filter_width: Positive = 5
+    """Characters that a filter sees."""
     max_answer: Positive = 17
     """Tokens of an answer."""
 

@@ -32,6 +32,7 @@ class SentimentSettings(Config):
     """Classes, what to train on, and sizes."""
 
     num_classes: Literal[2, 5] = 5
+    """2: negative or positive; 5: from very negative to very positive."""
     phrases: bool = True
     """Whether every subtree of a training tree is an example."""
     hidden_dim: Positive = 300
@@ -42,6 +43,7 @@ class SentimentSettings(Config):
     """Before each of them. A batch of training has phrases of one length, whose statistics are not those of whole
     sentences; `layer` does without."""
     input_dropout: Share = 0.5
+    """On the inputs."""
     dropout: Share = 0.3
     """Between the layers behind."""
 

@@ -41,7 +41,9 @@ class SrlSettings(Config):
     format: Format = "auto"
     """Of the files; auto goes by their first line."""
     hidden_dim: Positive = 300
+    """Of each highway LSTM."""
     num_layers: Positive = 8
+    """Highway LSTMs, in alternating directions."""
     indicator_dim: Positive = 100
     """Width of what tells the predicate from all other tokens."""
     dropout: Share = 0.1

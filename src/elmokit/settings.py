@@ -1,0 +1,111 @@
+"""The names of settings: what a tree of configs accepts, what each means, and what a mistyped one may have meant."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from types import UnionType
+from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+
+from elmokit.config import Config
+from elmokit.errors import ConfigError
+
+Groups = Mapping[str, type[Config]]
+"""What a field holds that is declared as a plain dict, by the field's name."""
+
+
+class Setting(NamedTuple):
+    """One setting of a config."""
+
+    name: str
+    """With dots: optimizer.learning_rate."""
+    explanation: str
+    """In one line, from the docstring of the field."""
+
+
+def list_settings(kind: type[Config], groups: Groups | None = None) -> dict[str, Setting]:
+    """Every setting of a kind of config by its dotted name, in the order in which they are declared."""
+    return {setting.name: setting for setting in _walk(kind, "", groups or {})}
+
+
+def check_names(values: Mapping[str, Any], kind: type[Config], groups: Groups | None = None, *, origin: str) -> None:
+    """Refuse a name that is no setting, and offer near ones.
+
+    Args:
+        values: settings as they were read, nested.
+        kind: of the config.
+        groups: see `Groups`; what is in a dict that is not named there is not checked.
+        origin: where the settings are from, as an error names it.
+    """
+    inner_groups = {name.rpartition(".")[0] for name in list_settings(kind, groups)}
+    for name in _dotted(values, inner_groups):
+        check_name(name, kind, groups, origin=origin)
+
+
+def check_name(name: str, kind: type[Config], groups: Groups | None = None, *, origin: str) -> None:
+    """Refuse a dotted name that is neither a setting nor a group of settings; see `check_names`."""
+    known = set(list_settings(kind, groups))
+    for setting in list(known):
+        parts = setting.split(".")
+        known |= {".".join(parts[:length]) for length in range(1, len(parts))}
+    first = name.partition(".")[0]
+    is_open = first in kind.model_fields and first not in (groups or {}) and _is_dict(kind, first)
+    if name not in known and not is_open:
+        raise _unknown_setting(name, known, origin=origin)
+
+
+def _unknown_setting(name: str, known: set[str], *, origin: str) -> ConfigError:
+    near = _near(name, sorted(known))
+    hint = f" (did you mean {' or '.join(near[:3])}?)" if near else ""
+    return ConfigError(f"{origin}: there is no setting {name[:80]!r}{hint}; `elmokit presets NAME` lists them all.")
+
+
+def _near(name: str, known: list[str]) -> list[str]:
+    """Settings that a name may have meant: by its last part, in its own group first, then by the whole of it."""
+    group, _, last = name.rpartition(".")
+    same = [one for one in known if one.rpartition(".")[2] == last]
+    if same:
+        return same
+    tails = {one.rpartition(".")[2]: one for one in known if one.rpartition(".")[0] == group}
+    near = difflib.get_close_matches(last, tails, n=3, cutoff=0.6)
+    near += [tail for tail in tails if len(last) > 2 and last in tail and tail not in near]
+    return [tails[tail] for tail in near] or difflib.get_close_matches(name, known, n=3, cutoff=0.6)
+
+
+def _walk(kind: type[Config], prefix: str, groups: Groups) -> Iterator[Setting]:
+    for name, kinds, explanation in _fields(kind, groups):
+        if not kinds:
+            yield Setting(prefix + name, explanation)
+        seen: set[str] = set()
+        for inner in kinds:
+            for setting in _walk(inner, f"{prefix}{name}.", {}):
+                if setting.name not in seen:  # the kinds of a union share some
+                    seen.add(setting.name)
+                    yield setting
+
+
+def _fields(kind: type[Config], groups: Groups) -> Iterator[tuple[str, list[type[Config]], str]]:
+    """Name, kinds of config inside, and explanation of each field."""
+    for name, field in kind.model_fields.items():
+        inner = [groups[name]] if name in groups else _configs(field.annotation)
+        yield name, inner, " ".join((field.description or "").split())
+
+
+def _configs(annotation: Any) -> list[type[Config]]:
+    if isinstance(annotation, type) and issubclass(annotation, Config):
+        return [annotation]
+    if get_origin(annotation) in (Union, UnionType, Annotated):
+        return [kind for part in get_args(annotation) for kind in _configs(part)]
+    return []
+
+
+def _is_dict(kind: type[Config], name: str) -> bool:
+    return get_origin(kind.model_fields[name].annotation) is dict
+
+
+def _dotted(values: Mapping[str, Any], groups: set[str], prefix: str = "") -> Iterator[str]:
+    """The names of values; a table counts as a group of settings only where there is one."""
+    for key, value in values.items():
+        name = f"{prefix}{key}"
+        if isinstance(value, dict) and value and name in groups:
+            yield from _dotted(value, groups, f"{name}.")
+        else:
+            yield name
