@@ -1,19 +1,6 @@
-"""Wrong command lines, one per row: what is typed, the exit code, and words that the answer must have.
+"""All wrong command lines. They run in a copy of the workspace, where no file may change and none may be left."""
 
-They run in a copy of the workspace, in which no file may change and no file may be left. `!` before a line means that
-it asks for something that must be refused although each of its words is right.
-"""
+from tests.campaign import commands_reading, commands_training, commands_writing
+from tests.campaign.command_row import Row
 
-from typing import NamedTuple
-
-
-class Row(NamedTuple):
-    """A command line that cannot be carried out."""
-
-    line: str
-    code: int
-    words: tuple[str, ...]
-
-
-def row(line: str, code: int, *words: str) -> Row:
-    return Row(line, code, words)
+ROWS: list[Row] = [*commands_reading.ROWS, *commands_writing.ROWS, *commands_training.ROWS]

@@ -9,7 +9,8 @@ from types import FrameType
 
 import pytest
 
-from tests.campaign.commands import ROWS, Row
+from tests.campaign.command_row import Row
+from tests.campaign.commands import ROWS
 from tests.campaign.workspace import build_workspace, snapshot
 from tests.running import Call, command_runner
 
