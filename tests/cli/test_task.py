@@ -10,9 +10,9 @@ import pytest
 from elmokit.cli.main import app
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
-NER = "Ada\tB-PER\nsaw\tO\nParis\tB-LOC\n.\tO\n\nBob\tB-PER\nleft\tO\n.\tO\n"
 pytestmark = pytest.mark.slow  # a model of each task is trained first
 
+NER = "Ada\tB-PER\nsaw\tO\nParis\tB-LOC\n.\tO\n\nBob\tB-PER\nleft\tO\n.\tO\n"
 TREES = "(3 (2 It) (3 (3 works) (2 .)))\n(1 (2 It) (1 (1 fails) (2 .)))\n"
 PAIRS = [("A dog runs .", "An animal moves .", "entailment"), ("A dog runs .", "It sleeps .", "contradiction")]
 NLI = "".join(json.dumps({"sentence1": a, "sentence2": b, "gold_label": label}) + "\n" for a, b, label in PAIRS)
