@@ -165,11 +165,14 @@ def _default_engine(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def engine_environment() -> Iterator[pytest.MonkeyPatch]:
-    """To change what decides whether the library is found, which is looked up anew before and after."""
-    with pytest.MonkeyPatch.context() as patch:
-        find_native_cell.cache_clear()
-        yield patch
+def engine_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+    """To change what decides whether the library is found, which is looked up anew before and after.
+
+    The test's own `monkeypatch`, undone here: a second one, undone earlier, would find its values put back.
+    """
+    find_native_cell.cache_clear()
+    yield monkeypatch
+    monkeypatch.undo()
     find_native_cell.cache_clear()
     find_native_cell()
 

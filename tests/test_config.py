@@ -52,6 +52,7 @@ def test_width_without_a_projection() -> None:
     assert LstmStack(cell_dim=7, projection_dim=None).output_dim == 7
 
 
+@pytest.mark.slow
 @given(strategies.configs)
 def test_json_round_trip(config: ElmoConfig) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -38,6 +38,12 @@ def test_subprocesses_follow_the_mode(engine_mode: str) -> None:
     assert (bool(libraries) and os.environ.get("ELMOKIT_NATIVE") != "0") == (engine_mode == "native")
 
 
+def test_a_test_may_put_the_cache_elsewhere(engine_mode: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """What it sets is gone in the next one, with the mode."""
+    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path))
+
+
+@pytest.mark.usefixtures("engine_environment")  # looks the library up anew
 def test_the_mode_ends_with_the_test(pytestconfig: pytest.Config) -> None:
     assert (find_native_cell() is not None) == pytestconfig.getoption("--native")
 

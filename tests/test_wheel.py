@@ -88,6 +88,7 @@ def test_the_wheel_holds_all_that_is_needed_and_is_small(wheel: Path, tree: Path
     } <= names
 
 
+@pytest.mark.slow
 def test_the_source_archive_holds_what_makes_a_model(wheel: Path, tree: Path) -> None:
     (unpacked,) = (tree.parent / "unpacked").iterdir()
     for name in ("NOTICE", "tools/package_model.py", "tools/model_card.py", "tools/cards/mini.md"):

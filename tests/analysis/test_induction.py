@@ -32,6 +32,7 @@ def clouds(sizes: Sequence[int], seed: int = 0, apart: float = 4.0) -> tuple[NDA
 
 
 class TestInduction:
+    @pytest.mark.slow
     @pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
     def test_finds_the_clouds_and_their_number(self, number: int) -> None:
         """A direction too many is found once in 20 times by definition."""
@@ -57,6 +58,7 @@ class TestInduction:
         assert induce(contexts).num_groups == 2
         assert induce(one_sided).num_groups == 1
 
+    @pytest.mark.slow
     def test_the_number_does_not_grow_with_the_sample(self) -> None:
         contexts, _ = clouds([1000, 600, 400], apart=1.0)
         assert {induce(contexts[:size]).num_groups for size in (150, 500, 2000)} == {3}
@@ -139,6 +141,7 @@ class TestAgreement:
         assert found.strengths == (pytest.approx(0.64, abs=0.03),)
         assert found.chances == (0.01,)
 
+    @pytest.mark.slow
     def test_chances_of_unrelated_sides_are_spread_evenly(self) -> None:
         draw = np.random.default_rng(0)
         chances = [find_agreement(draw.standard_normal((40, 8)), seed=seed).chances[0] for seed in range(40)]

@@ -47,6 +47,7 @@ def tagged(num_sentences: int, seed: int) -> Tagged:
 SETS = {"train": tagged(60, 0), "dev": tagged(20, 1), "test": tagged(20, 2)}
 
 
+@pytest.mark.slow
 def test_the_layer_that_knows_is_chosen() -> None:
     result = probe_tags(embed, SETS, metric="accuracy", seeds=[0, 1], training=FAST)
     assert list(result.candidates) == ["layer 0", "layer 1", "layer 2", "mean", "concatenated"]

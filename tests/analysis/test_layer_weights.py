@@ -177,6 +177,7 @@ class TestReport:
         ]
         json.dumps(report.figures)
 
+    @pytest.mark.slow
     def test_models_of_different_depths(self, tmp_path: Path) -> None:
         deep = read_mixes(write_model(tmp_path / "deep", [[0.0] * 4], [1.0]))
         flat = read_mixes(write_model(tmp_path / "flat", [[0.0] * 2], [1.0], task="srl"))

@@ -28,6 +28,7 @@ def write_run(path: Path, scores: list[float], bilm: str = "", task: str = "ner"
 
 
 class TestReading:
+    @pytest.mark.slow
     def test_a_run(self, tmp_path: Path) -> None:
         """As many evaluations as epochs, the best of them what the run says of itself."""
         config = settings(num_epochs=3, seed=4)
@@ -67,6 +68,7 @@ class TestReading:
 
 
 class TestGroups:
+    @pytest.mark.slow
     def test_sides_and_seeds(self, tmp_path: Path) -> None:
         paths = [
             write_run(tmp_path / "a", [1.0, 4.0, 2.0], seed=1),

@@ -86,6 +86,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestPage:
+    @pytest.mark.slow
     def test_what_is_written(self, folder: Path, tmp_path: Path) -> None:
         names = ["bars.png", "bars.svg", "more.png", "more.svg", "map.png", "map.svg", "report.json", "page.html"]
         assert [path.relative_to(tmp_path).name for path in write_report(REPORT, tmp_path)] == names
@@ -93,6 +94,7 @@ class TestPage:
         assert json.loads((folder / "report.json").read_text("utf-8")) == REPORT.figures
         assert (folder / "bars.png").read_bytes().startswith(b"\x89PNG")
 
+    @pytest.mark.slow
     def test_the_same_bytes_whatever_the_users_settings(self, folder: Path, tmp_path: Path) -> None:
         import matplotlib
 
@@ -174,6 +176,7 @@ class TestHostileText:
         assert any(clean in text for _, text in found.texts)
         assert not [tag for tag in found.stack if tag not in ("html", "body")]
 
+    @pytest.mark.slow
     def test_in_pictures(self, tmp_path: Path) -> None:
         def write(figure: "Figure") -> None:
             figure.subplots().set_title(HOSTILE)

@@ -73,6 +73,7 @@ def test_probe(tmp_path: Path) -> None:
     assert (found.best.dev, found.best.test) == ((1,), (0,))
 
 
+@pytest.mark.slow
 @needs_data("pos")
 @pytest.mark.parametrize(
     ("name", "expected"), [("train", (12_544, 204_577)), ("dev", (2_001, 25_147)), ("test", (2_077, 25_094))]

@@ -377,6 +377,7 @@ def replace_keys(sentence: SenseSentence, keys: tuple[str, ...]) -> SenseSentenc
 
 
 class TestEvaluation:
+    @pytest.mark.slow
     def test_vectors_and_prior_help_each_other(self) -> None:
         world = World(seed=2, strength=1.5)
         train = world.text((24, 12, 6), 10)
@@ -392,6 +393,7 @@ class TestEvaluation:
         assert (result.num_voters, list(result.votings)) == (len(train), ways[1:])
         assert evaluate_votes(world.embed, train, sets, INDEX) == result
 
+    @pytest.mark.slow
     def test_gold_keys_of_the_sets_are_not_looked_at(self, world: World, train: list[SenseSentence]) -> None:
         """With gold that only a wrong answer can match, what was right is wrong: the answers are the same."""
         given = world.text((6, 6, 6), 2)

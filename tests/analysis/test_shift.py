@@ -57,6 +57,7 @@ class TestCompare:
         assert found.grouping.num_groups == 3
         assert found.shares[0].min() == 0
 
+    @pytest.mark.slow
     def test_no_shift_is_not_seen_and_chances_are_honest(self) -> None:
         results = [compare(same_use(25, n), same_use(25, 100 + n), num_shuffles=99) for n in range(24)]
         assert abs(np.mean([one.shift for one in results])) < 0.02
@@ -64,6 +65,7 @@ class TestCompare:
             assert np.mean(np.array(chances) <= 0.05) <= 0.2
             assert 0.3 < np.mean(chances) < 0.8
 
+    @pytest.mark.slow
     def test_the_shift_does_not_depend_on_how_much_there_is(self) -> None:
         """As the distance alone does: two small samples of one use are farther apart than two large ones."""
         for size, tolerance in ((5, 0.05), (50, 0.01)):

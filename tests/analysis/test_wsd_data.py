@@ -227,6 +227,7 @@ class TestSets:
         with pytest.raises(InputError, match=r"senseval9 has no senseval9\.gold\.key\.txt, plain or \.xz"):
             list(read_wsd_set(tmp_path / "senseval9"))
 
+    @pytest.mark.slow
     @needs_data("wsd")
     def test_framework(self) -> None:
         sentences = {name: list(read_wsd_set(WSD / "eval" / name)) for name in (*SETS, "ALL")}

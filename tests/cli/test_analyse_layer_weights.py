@@ -28,6 +28,7 @@ def test_help(run: Call) -> None:
     assert_help_has_examples(run, *COMMAND)
 
 
+@pytest.mark.slow
 def test_for_people_for_programs_and_as_files(run: Call, folder: Path) -> None:
     done = run(*COMMAND, "ner-1", "ner-2/model", "qa", "--output", "out")
     assert done.returncode == 0
@@ -47,6 +48,7 @@ def test_for_people_for_programs_and_as_files(run: Call, folder: Path) -> None:
     assert found["rows"][0]["layer_weights"] == pytest.approx([0.2, 0.5, 0.3])
 
 
+@pytest.mark.slow
 def test_bad_input(run: Call, folder: Path, bilm: BiLM) -> None:
     assert run(*COMMAND).returncode == 2
     assert_one_line(run(*COMMAND, "baseline"), "baseline is a model of ner without ELMo: leave it out")

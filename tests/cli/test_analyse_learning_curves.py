@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.analysis.test_learning_curves import write_run
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
@@ -13,6 +15,7 @@ def test_help(run: Call) -> None:
     assert_help_has_examples(run, *COMMAND)
 
 
+@pytest.mark.slow
 def test_for_people_for_programs_and_as_files(run: Call, tmp_path: Path) -> None:
     write_run(tmp_path / "baseline-1", [40.0, 50.0])
     write_run(tmp_path / "elmo-1", [60.0, 55.0], "b" * 64)

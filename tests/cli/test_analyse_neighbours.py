@@ -50,6 +50,7 @@ def assert_refused(done: subprocess.CompletedProcess[str], *words: str, code: in
         assert word in " ".join(done.stderr.replace("│", " ").split()), done.stderr
 
 
+@pytest.mark.slow
 def test_contexts_are_printed_written_and_given_as_json(folder: Path, run: Call) -> None:
     words = [SENTENCE, "--word", "play", "--corpus", "corpus.txt", "--input", "text", "--layers", "1", "-k", "3"]
     done = run(*words, "--layers", "0.2,0.3,0.5", "--output", "out")
@@ -104,6 +105,7 @@ def test_approximate_search(run: Call) -> None:
     assert approximate == exact
 
 
+@pytest.mark.slow
 def test_types_need_no_index_and_no_sentence(folder: Path, run: Call) -> None:
     words = ["--type", "playz", "--corpus", "corpus.txt", "--input", "text", "-k", "4"]
     done = run(*words)

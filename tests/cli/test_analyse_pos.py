@@ -59,6 +59,7 @@ def test_help(run: Call) -> None:
     assert_help_has_examples(run, "analyze", "pos")
 
 
+@pytest.mark.slow
 def test_both_tags_beside_the_paper(pos: Call, folder: Path, bilm: BiLM) -> None:
     done = pos("--data", "bank", "--tags", "both", "--seeds", "0,5", "--output", "out")
     assert done.returncode == 0, done.stderr

@@ -97,12 +97,14 @@ class TestOneCorpus:
         assert turned["occurrences"] == first["occurrences"]
         assert turned["groups"] == first["groups"]
 
+    @pytest.mark.slow
     def test_a_sample(self, senses: Callable[..., Done]) -> None:
         found = figures(senses("play", "--json", "--max-occurrences", "5"))
         assert (found["num_seen"], found["num_sampled"]) == ([26], [5])
         assert "(5 of them were looked at)" in flat(senses("play", "--max-occurrences", "5"))
 
     @pytest.mark.filterwarnings("ignore:corpus.txt looks like tokens")
+    @pytest.mark.slow
     def test_forms_case_layers_and_text(self, senses: Callable[..., Done]) -> None:
         assert figures(senses("play", "--json", "--forms", "once, was"))["num_seen"] == [26 + 1 + 14]
         assert figures(senses("play", "--json", "--match-case"))["num_seen"] == [25]
@@ -148,6 +150,7 @@ def test_the_page_escapes_the_corpus(senses: Callable[..., Done], folder: Path) 
 
 
 class TestTwoCorpora:
+    @pytest.mark.slow
     def test_shift_for_people_and_programs(self, senses: Callable[..., Done], folder: Path) -> None:
         done = senses("play", "--against", "later.txt", "--groups", "2", "--output", "page")
         assert done.returncode == 0
@@ -171,6 +174,7 @@ class TestTwoCorpora:
         assert found["apd"]["chance"] > 0.5
         assert found["prt"]["value"] == pytest.approx(0, abs=1e-9)
 
+    @pytest.mark.slow
     def test_rank(self, folder: Path, senses: Callable[..., Done], monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 0)
         words = ("--rank", "2", "--against", "later.txt", "--min-count", "5")

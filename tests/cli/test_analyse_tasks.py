@@ -46,6 +46,7 @@ def numbered(text: str) -> list[str]:
 # --- compare ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_compare_with_more_models(folder: Path, run: Call, launched: list[str]) -> None:
     words = ["task", "compare", "ner", *DATA, "--seeds", "3", "--also", "random", "--also", "twin=bilm"]
     done = run(*words)

@@ -56,6 +56,7 @@ def test_help(run: Call) -> None:
     assert_help_has_examples(run, "analyze", "wsd")
 
 
+@pytest.mark.slow
 def test_for_people_for_programs_and_as_files(wsd: Call, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = wsd("--data", "wsd", "--output", "out")
     assert done.returncode == 0, done.stderr

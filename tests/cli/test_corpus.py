@@ -64,6 +64,7 @@ def test_shard(folder: Path, run: Call) -> None:
     assert json.loads(run(*words, "--overwrite", "--json").stdout)["num_tokens"] == 12
 
 
+@pytest.mark.slow
 def test_bad_input_is_one_line(folder: Path, run: Call) -> None:
     (folder / "latin.txt").write_bytes(b"\xff\n")
     (folder / "empty.txt").write_text("\n")
@@ -94,6 +95,7 @@ def test_bad_input_is_one_line(folder: Path, run: Call) -> None:
     assert sorted(os.listdir(folder)) == ["a.txt", "b.txt", "empty.txt", "latin.txt", "raw.txt"]
 
 
+@pytest.mark.slow
 def test_processes_of_a_real_command(folder: Path) -> None:
     command = [sys.executable, "-m", "elmokit", "corpus", "check", "*.txt", "--processes", "2", "--json"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)

@@ -12,6 +12,8 @@ from elmokit.tasks import runner
 from tests.cli.conftest import Terminal
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
+pytestmark = pytest.mark.slow  # a model of each task is trained first
+
 NER = "Ada\tB-PER\nsaw\tO\nParis\tB-LOC\n.\tO\n\nBob\tB-PER\nleft\tO\n.\tO\n"
 TREES = "(3 (2 It) (3 (3 works) (2 .)))\n(1 (2 It) (1 (1 fails) (2 .)))\n"
 PAIRS = [("A dog runs .", "An animal moves .", "entailment"), ("A dog runs .", "It sleeps .", "contradiction")]

@@ -44,6 +44,7 @@ class TestHdf5(DumpContract):
         assert attributes["fingerprint"] == "f" * 64
         assert {"layers", "pooling", "state", "elmokit", "extra"} <= set(attributes)
 
+    @pytest.mark.slow
     def test_texts_are_kept_where_tokens_do_not_tell(self, path: Path) -> None:
         vectors = np.zeros((2, 4), np.float32)
         texts = {3: "Can't", 600: "can't", 601: " two  spaces"}
@@ -156,6 +157,7 @@ class TestNpz(DumpContract):
         with pytest.raises(FormatError, match="sentence 0 is damaged"), open_embeddings(path) as embeddings:
             list(embeddings)
 
+    @pytest.mark.slow
     def test_more_members_than_16_bits_count(self, tmp_path: Path) -> None:
         with StoredZip(tmp_path / "many.zip") as archive:
             for number in range(70_000):

@@ -68,6 +68,7 @@ def test_alone_in_any_batch_in_any_order_with_any_threads(tiny_bilm: BiLM) -> No
             assert_close(first, second)
 
 
+@pytest.mark.slow
 def test_the_packaged_model_in_any_company() -> None:
     """The tolerance that the documents state."""
     prose = (Path(__file__).parents[1] / "fixtures/prose.txt").read_text(encoding="utf-8")
@@ -293,6 +294,7 @@ def test_an_embedder_may_be_used_from_several_threads(tiny_bilm: BiLM) -> None:
             np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.slow
 def test_many_words_pass_through_a_small_cache(tiny_bilm: BiLM, monkeypatch) -> None:
     monkeypatch.setattr(batches, "CACHE_BYTES", 4 * tiny_bilm.config.lstm.output_dim * 10)
     embedder = Embedder(tiny_bilm)
@@ -309,6 +311,7 @@ def test_more_tokens_than_a_batch_holds(tiny_bilm: BiLM, monkeypatch) -> None:
         assert_close(vectors, plain(tiny_bilm, sentence))
 
 
+@pytest.mark.slow
 def test_long_sentences_work(tiny_bilm: BiLM) -> None:
     (vectors,) = Embedder(tiny_bilm).embed([["a", "b", "c", "."] * 1000], layers="top", pooling="mean")
     assert np.isfinite(vectors).all()

@@ -53,6 +53,7 @@ def test_round_trip(tmp_path: Path, num_layers: int | None, pooling: str, dtype:
     assert (built.find("nothing"), built.find([]), built.find("")) == ([], [1], [1])
 
 
+@pytest.mark.slow
 @given(dump=dumps(), cuts=st.lists(st.booleans(), min_size=4, max_size=4))
 @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
 def test_any_words_and_numbers_survive(tmp_path: Path, dump: tuple[Meta, list[Record]], cuts: list[bool]) -> None:

@@ -98,6 +98,7 @@ def test_one_member_that_swells(tmp_path: Path) -> None:
         check_sizes(path)
 
 
+@pytest.mark.slow
 def test_many_members_that_swell_together(tmp_path: Path) -> None:
     members = [(f"{number}.bin", bytes(1 << 20)) for number in range(210)]
     path = zip_of(tmp_path / "x.zip", *members, compression=zipfile.ZIP_DEFLATED)

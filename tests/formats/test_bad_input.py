@@ -68,6 +68,7 @@ def model_files(bilm: BiLM, folder: Path) -> list[tuple[Path, Path]]:
     ]
 
 
+@pytest.mark.slow
 def test_files_cut_short(bilm: BiLM, tmp_path: Path) -> None:
     files = model_files(bilm, tmp_path)
     assert len(files) == 1 + 3 + 3 + 6 + 6
@@ -85,6 +86,7 @@ def test_files_cut_short(bilm: BiLM, tmp_path: Path) -> None:
         load(model)
 
 
+@pytest.mark.slow
 def test_files_replaced_by_something_else(bilm: BiLM, tmp_path: Path) -> None:
     for model, file in model_files(bilm, tmp_path):
         data = file.read_bytes()
@@ -100,6 +102,7 @@ def test_files_replaced_by_something_else(bilm: BiLM, tmp_path: Path) -> None:
         load(model)
 
 
+@pytest.mark.slow
 def test_files_with_wrong_bytes(bilm: BiLM, tmp_path: Path) -> None:
     generator = np.random.default_rng(3)
     for model, file in model_files(bilm, tmp_path):
@@ -354,6 +357,7 @@ def test_a_missing_projection_must_not_be_needed(peer: Path) -> None:
     refused(peer, WeightsError, "lacks the projection W_P_0.*dim 8 and projection_dim 6")
 
 
+@pytest.mark.slow
 def test_every_tensor_of_a_file_is_needed(peer: Path, native: Path) -> None:
     names: list[str] = []
     with h5py.File(peer / "weights.hdf5") as file:

@@ -83,6 +83,7 @@ def client(server: LoopbackServer, tmp_path: Path) -> Client:
     return Client(server.url, tmp_path / "hf")
 
 
+@pytest.mark.slow
 def test_only_what_the_formats_read_is_fetched(client: Client, server: LoopbackServer) -> None:
     answer = client.fetch(REPO)
     assert answer["files"] == READ
@@ -92,6 +93,7 @@ def test_only_what_the_formats_read_is_fetched(client: Client, server: LoopbackS
     assert not any("pytorch_model" in seen.path or "optimizer" in seen.path for seen in server.seen)
 
 
+@pytest.mark.slow
 def test_cached_files_are_used_offline_and_still_checked(client: Client, server: LoopbackServer) -> None:
     online = client.fetch(f"{REPO}@{COMMIT}")
     asked = len(server.seen)
@@ -105,6 +107,7 @@ def test_cached_files_are_used_offline_and_still_checked(client: Client, server:
     assert f"delete {weights} to download it again" in error
 
 
+@pytest.mark.slow
 def test_offline_and_not_cached(client: Client, server: LoopbackServer) -> None:
     for variable in ("HF_HUB_OFFLINE", "ELMOKIT_OFFLINE"):
         sentence = client.sentence(REPO, **{variable: "1"})
@@ -112,22 +115,26 @@ def test_offline_and_not_cached(client: Client, server: LoopbackServer) -> None:
     assert server.seen == []
 
 
+@pytest.mark.slow
 def test_unknown_repository(client: Client) -> None:
     assert "was not found: check the id" in client.sentence("somebody/else")
 
 
+@pytest.mark.slow
 def test_gated_repository(client: Client, server: LoopbackServer) -> None:
     path = f"/api/models/{REPO}/revision/main"
     server.resources[path] = Resource(status=403, headers={"X-Error-Code": "GatedRepo"})
     assert "is gated: accept its terms" in client.sentence(REPO)
 
 
+@pytest.mark.slow
 def test_unknown_revision(client: Client, server: LoopbackServer) -> None:
     path = f"/api/models/{REPO}/revision/v9"
     server.resources[path] = Resource(status=404, headers={"X-Error-Code": "RevisionNotFound"})
     assert "has no revision 'v9': give a branch" in client.sentence(f"{REPO}@v9")
 
 
+@pytest.mark.slow
 def test_no_server(tmp_path: Path) -> None:
     with serve() as server:
         gone = server.url
@@ -135,11 +142,13 @@ def test_no_server(tmp_path: Path) -> None:
     assert "could not be reached and is not in the local cache: check the connection" in sentence
 
 
+@pytest.mark.slow
 def test_server_error(client: Client, server: LoopbackServer) -> None:
     server.resources[f"/api/models/{REPO}/revision/main"].faults = [Fault(status=500)] * 20
     assert "could not be" in client.sentence(REPO)
 
 
+@pytest.mark.slow
 def test_repository_without_a_model(client: Client, server: LoopbackServer) -> None:
     server.add_hub_repository("somebody/bert", {"pytorch_model.bin": b"x", "README.md": b"# BERT"})
     assert "holds none of the files that elmokit reads (config.json, " in client.sentence("somebody/bert")

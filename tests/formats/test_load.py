@@ -18,6 +18,7 @@ def test_the_public_names_are_these() -> None:
     assert elmokit.load is load and elmokit.save is save
 
 
+@pytest.mark.slow
 def test_one_fingerprint_in_every_format(bilm: BiLM, tmp_path: Path) -> None:
     expected = fingerprint(bilm)
     for source in SAVE_FORMATS:

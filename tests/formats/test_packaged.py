@@ -132,6 +132,7 @@ def test_convert_writes_float16(bilm: BiLM, tmp_path: Path, run: Call) -> None:
     assert_same_model(load(tmp_path / "m"), rounded(load(tmp_path / "source"), tmp_path))
 
 
+@pytest.mark.slow
 def test_convert_refuses_float16_for_embeddings(bilm: BiLM, tmp_path: Path, run: Call) -> None:
     save(bilm, tmp_path / "m")
     (tmp_path / "in.txt").write_text("the play\n")
@@ -453,6 +454,7 @@ def leaves(values: Any, *keys: Any) -> list[tuple[Any, ...]]:
     return [leaf for key, value in members for leaf in leaves(value, *keys, key)]
 
 
+@pytest.mark.slow
 def test_a_missing_figure_makes_no_card(half: Path) -> None:
     measured = fingerprint(load(half))
     places = leaves(results_of(measured))
@@ -519,6 +521,7 @@ class TestMini:
         stored = load_file(model.path / "model.safetensors")
         assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
 
+    @pytest.mark.slow
     def test_it_is_always_the_same_model(self) -> None:
         told = describe("mini")
         model = find_packaged("mini")
@@ -528,6 +531,7 @@ class TestMini:
         assert told.softmax and told.languages == ("en",)
         assert f"Version {model.version} " in model.card and model.fingerprint in model.card
 
+    @pytest.mark.slow
     def test_its_card_is_one_for_the_hub_and_its_code_runs(self) -> None:
         model = find_packaged("mini")
         assert model is not None

@@ -198,6 +198,7 @@ def test_a_lock_that_nobody_gives_back_is_named(server: LoopbackServer, monkeypa
         fetch_published(zipped(server))
 
 
+@pytest.mark.slow
 def test_processes_at_once_download_once(server: LoopbackServer) -> None:
     server.resources[ZIP].faults = [Fault(pause_after=1000)]
     processes = [start_fetch(server) for _ in range(2)]

@@ -20,6 +20,7 @@ from tests.contracts.format import assert_bit_equal, save_quietly
 ODD = np.array([0.0, -0.0, 1e-45, -1e-38, 3.4e38, np.inf, -np.inf, np.nan], dtype=np.float32)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", SAVE_FORMATS)
 @given(strategies.models(), st.integers(0, 2**32))
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])

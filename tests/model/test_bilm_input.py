@@ -157,6 +157,7 @@ def test_odd_tokens_have_vectors(kind: str, sentence: list[str]) -> None:
     assert not layers[:, 1, 1:].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", list(MODELS))
 @given(st.lists(strategies.sentences, min_size=1, max_size=3))
 @settings(max_examples=20, deadline=None)

@@ -84,6 +84,7 @@ def test_fused_cell_passes_on_what_is_not_a_number(built_cell) -> None:
     assert out.isnan().nonzero().tolist() == [[0, 3]]
 
 
+@pytest.mark.slow
 def test_the_library_is_optional(built_cell, tmp_path: Path, engine_environment: pytest.MonkeyPatch) -> None:
     engine_environment.setenv("ELMOKIT_CACHE", str(tmp_path))
     assert find_native_cell() is None
@@ -134,6 +135,7 @@ def test_the_largest_int8_products_do_not_overflow() -> None:
     torch.testing.assert_close(product, torch.full((33, 33), 96.0))
 
 
+@pytest.mark.slow
 def test_products_of_many_rows_copy_no_matrix() -> None:
     generator = torch.Generator().manual_seed(7)
     rows, matrix = torch.randn(600, 64, generator=generator), torch.randn(64, 16384, generator=generator)

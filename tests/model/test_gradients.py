@@ -191,6 +191,7 @@ def test_a_clipped_value_stops_the_gradient():
     assert not x.grad.any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("skip_connections", [True, False])
 @pytest.mark.parametrize("projection_dim", [OUT, None])
 def test_gradcheck_of_a_stack(skip_connections, projection_dim):

@@ -96,6 +96,7 @@ def test_the_embedder_equals_bilm_tf(engine_mode, batches, expected):
         np.testing.assert_allclose(ours, theirs, **TOLERANCE)
 
 
+@pytest.mark.slow
 def test_reference_equals_bilm_tf(of_reference, expected):
     for reference_layers, theirs in pairs(of_reference, expected):
         np.testing.assert_allclose(reference_layers[-1], theirs, **TOLERANCE)

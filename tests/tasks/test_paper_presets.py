@@ -287,6 +287,7 @@ def build_optimizer(built: Built) -> Optimizer:
     return Optimizer([pair for pair in learning if pair[0] != "inputs.word_table"], rows, built.config.optimizer, 10)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_sizes_and_steps(name: str, tmp_path: Path) -> None:
     """The number of what learns is what the paper's sizes give; steps on one batch lower its loss.

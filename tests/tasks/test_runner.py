@@ -48,6 +48,7 @@ def no_training() -> Iterator[None]:
 # --- Learning --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("elmo", "places"),
     [
@@ -89,6 +90,7 @@ def test_an_evaluation_tells_how_far_it_is(data: dict[str, Any], tmp_path: Path)
     assert predicted == [(8, 10), (10, 10)]
 
 
+@pytest.mark.slow
 def test_a_biLM_that_learns_along_changes_and_a_frozen_one_does_not(data: dict[str, Any], tmp_path: Path) -> None:
     before = load(data["bilm"])
     result = train(data, tmp_path / "tuned", {"num_epochs": 1, "elmo": {"tuned": True}})
@@ -101,6 +103,7 @@ def test_a_biLM_that_learns_along_changes_and_a_frozen_one_does_not(data: dict[s
     assert result["num_parameters"] - frozen["num_parameters"] == before.num_parameters
 
 
+@pytest.mark.slow
 def test_a_biLM_learns_along_as_slowly_as_it_is_told(data: dict[str, Any], tmp_path: Path) -> None:
     before = load(data["bilm"]).state_dict()
     moved = []
@@ -111,6 +114,7 @@ def test_a_biLM_learns_along_as_slowly_as_it_is_told(data: dict[str, Any], tmp_p
     assert 0 < moved[1] < moved[0] / 20
 
 
+@pytest.mark.slow
 def test_a_softmax_does_not_learn_along(data: dict[str, Any], tmp_path: Path) -> None:
     save(build_tiny("softmax"), tmp_path / "with")
     elmo = {"tuned": True}
@@ -124,6 +128,7 @@ def test_a_softmax_does_not_learn_along(data: dict[str, Any], tmp_path: Path) ->
 # --- The result ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_what_a_run_leaves(data: dict[str, Any], tmp_path: Path) -> None:
     heard: list[int] = []
     embedded: list[tuple[int, int]] = []
@@ -188,6 +193,7 @@ def test_without_test_files_there_are_no_predictions(data: dict[str, Any], tmp_p
     assert not (tmp_path / "run/predictions.jsonl").exists()
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_and_another_does_not(data: dict[str, Any], tmp_path: Path) -> None:
     changes = {"num_epochs": 2, "model": {"dropout": 0.3}, "elmo": {"dropout": 0.3}}
     for name, seed in (("one", 3), ("same", 3), ("other", 4)):
@@ -199,6 +205,7 @@ def test_the_same_seed_gives_the_same_and_another_does_not(data: dict[str, Any],
     assert [entry.get("loss") for entry in one["log.jsonl"]] != [entry.get("loss") for entry in other["log.jsonl"]]
 
 
+@pytest.mark.slow
 def test_word_vectors_are_taken_from_files(data: dict[str, Any], tmp_path: Path) -> None:
     (tmp_path / "a.vec").write_text("2 3\nParis 1 2 3\nvisited 4 5 6\n")
     (tmp_path / "b.txt").write_text("Oslo 7 8\n")
@@ -218,6 +225,7 @@ def test_word_vectors_are_taken_from_files(data: dict[str, Any], tmp_path: Path)
 # --- Stopping --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_patience_ends_a_run_at_its_best(data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     figures, halvings = iter([10.0, 30.0, 20.0, 30.0, 25.0]), []
     original = Loop.measure
@@ -235,6 +243,7 @@ def test_patience_ends_a_run_at_its_best(data: dict[str, Any], tmp_path: Path, m
     assert halvings == [0, 0, 1, 2]
 
 
+@pytest.mark.slow
 def test_the_best_model_is_kept_not_the_last(data: dict[str, Any], tmp_path: Path) -> None:
     worse = {"num_epochs": 8, "optimizer": {"learning_rate": 0.05}, "loop": {"evaluate_every": 3}}
     result = train(data, tmp_path / "run", worse)
@@ -246,6 +255,7 @@ def test_the_best_model_is_kept_not_the_last(data: dict[str, Any], tmp_path: Pat
     assert one == other
 
 
+@pytest.mark.slow
 def test_max_steps_and_accumulation(data: dict[str, Any], tmp_path: Path) -> None:
     result = train(data, tmp_path / "a", {"num_epochs": 4, "loop": {"accumulate": 3}})
     assert (result["steps"], result["reason"]) == (7, "end of data")
@@ -256,6 +266,7 @@ def test_max_steps_and_accumulation(data: dict[str, Any], tmp_path: Path) -> Non
 # --- The average of weights ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_evaluation_and_the_kept_model_use_the_average(data: dict[str, Any], tmp_path: Path) -> None:
     """Training itself takes the same steps with and without."""
     changes = {"num_epochs": 3, "elmo": {"tuned": True}}
@@ -313,6 +324,7 @@ def interrupt(step: int, data: dict[str, Any], output: Path, changes: dict[str, 
         train(data, output, changes, resume=True)
 
 
+@pytest.mark.slow
 def test_a_run_cut_off_several_times_is_the_whole_one(data: dict[str, Any], tmp_path: Path) -> None:
     changes = {"num_epochs": 3, "average": 0.5, "model": {"dropout": 0.2}}
     for step in (2, 6, 15):
@@ -351,6 +363,7 @@ def test_an_unfinished_run_of_other_settings_or_files_is_refused(
         train(data, tmp_path / "run", {"num_epochs": 1, **changes}, resume=True)
 
 
+@pytest.mark.slow
 def test_the_rhythm_of_a_run_may_change(data: dict[str, Any], tmp_path: Path) -> None:
     interrupt(5, data, tmp_path / "run", {"num_epochs": 2})
     changes = {"num_epochs": 2, "loop": {"log_every": 1, "checkpoint_every": 9}}
@@ -367,6 +380,7 @@ def test_a_run_with_more_examples_is_refused(data: dict[str, Any], tmp_path: Pat
 # --- Files and settings ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_type_of_entity_that_only_dev_has(data: dict[str, Any], tmp_path: Path) -> None:
     path = Path(data["dev"][0])
     path.write_text(path.read_text(encoding="utf-8").replace("B-LOC", "B-CITY"), encoding="utf-8")
@@ -412,6 +426,7 @@ def test_settings_that_the_task_does_not_know(data: dict[str, Any], tmp_path: Pa
         train(data, tmp_path / "run", {"model": {"hiden_dim": 3}})
 
 
+@pytest.mark.slow
 def test_adadelta_and_word_vectors_that_learn(data: dict[str, Any], tmp_path: Path) -> None:
     adadelta = {"optimizer": {"kind": "adadelta", "learning_rate": 1.0, "eps": 1e-6}, "num_epochs": 1}
     tables = {}

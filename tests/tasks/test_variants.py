@@ -109,6 +109,7 @@ def test_a_share_is_above_0_and_up_to_1(share: Any) -> None:
 # --- Runs ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_every_variant_with_every_seed(folder: Path, launched: list[str]) -> None:
     heard: list[RunDone] = []
     experiment = build_experiment(folder, changes={"elmo.dropout": "0.25"})
@@ -141,6 +142,7 @@ def times(folder: Path) -> dict[str, int]:
     return {str(path): path.stat().st_mtime_ns for path in sorted(folder.rglob("*")) if path.name != ".lock"}
 
 
+@pytest.mark.slow
 def test_done_runs_are_not_done_again(folder: Path, launched: list[str]) -> None:
     experiment = build_experiment(folder, seeds=(1,))
 
@@ -165,6 +167,7 @@ def test_done_runs_are_not_done_again(folder: Path, launched: list[str]) -> None
     assert second.results["elmo"][0] == first.results["elmo"][0]
 
 
+@pytest.mark.slow
 def test_a_done_run_of_something_else_is_refused(folder: Path, launched: list[str]) -> None:
     experiment = build_experiment(folder, seeds=(1,))
     run_all(experiment, variants(folder))
@@ -253,6 +256,7 @@ def test_a_biLM_with_random_weights(folder: Path) -> None:
 # --- Side by side ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_comparison_is_what_the_predictions_say(folder: Path, launched: list[str]) -> None:
     experiment = build_experiment(folder, changes={"num_epochs": "4"})
     own = variants(folder)

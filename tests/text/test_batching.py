@@ -12,6 +12,7 @@ from tests import strategies
 INDEXERS = (ByteIndexer(7), WordIndexer(Vocabulary([*SPECIALS, "a"])))
 
 
+@pytest.mark.slow
 @given(st.lists(strategies.sentences, max_size=5))
 def test_rows_of_a_batch_are_those_of_each_sentence(sentences: list[list[str]]) -> None:
     for indexer in INDEXERS:

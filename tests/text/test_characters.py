@@ -109,6 +109,7 @@ def test_every_byte_row_is_well_formed(tokens: list[str], width: int) -> None:
         assert bytes(number - 1 for number in inner) == spelled[: width - 2]
 
 
+@pytest.mark.slow
 @given(st.lists(strategies.tokens, min_size=1))
 def test_a_row_depends_on_its_token_alone(tokens: list[str]) -> None:
     for indexer in (ByteIndexer(12), *TABLES, WordIndexer(Vocabulary([*SPECIALS, "a", "é"]))):

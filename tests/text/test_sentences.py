@@ -59,6 +59,7 @@ def test_cases(marked: str) -> None:
     assert [text[start:end] for start, end in split_sentences(text)] == expected
 
 
+@pytest.mark.slow
 @given(st.text(st.one_of(st.characters(exclude_categories=()), st.sampled_from(" \n.?!\"')A a1"))))
 @settings(max_examples=500, deadline=None)
 def test_spans_cover_the_text_in_order(text: str) -> None:

@@ -250,6 +250,7 @@ def check(text: str, sentences: list[list[Token]]) -> None:
         end = token.end
 
 
+@pytest.mark.slow
 @given(ANY_TEXT)
 @settings(max_examples=600, deadline=None)
 @example("\ud83d\ude00 \udfff")
@@ -261,6 +262,7 @@ def test_nothing_is_lost_moved_or_rewritten(text: str) -> None:
     assert len(whole) == bool(text.strip())
 
 
+@pytest.mark.slow
 @given(ANY_TEXT)
 @settings(max_examples=600, deadline=None)
 @example("see http://a.org/end.The_x and me.The@y.org, it.The.com")
@@ -270,6 +272,7 @@ def test_sentences_do_not_cut_tokens(text: str) -> None:
     assert not inside & {end for _, end in split_sentences(text)}
 
 
+@pytest.mark.slow
 @given(ANY_TEXT)
 @settings(max_examples=200, deadline=None)
 def test_tokens_again_as_text(text: str) -> None:
@@ -304,6 +307,7 @@ HUGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(20)
 @pytest.mark.parametrize("kind", HUGE)
 def test_time_is_linear(kind: str) -> None:
@@ -326,6 +330,7 @@ def agreement(paragraphs: list[str]) -> tuple[float, list[tuple[str, list[str], 
     return 2 * common / total, different
 
 
+@pytest.mark.slow
 def test_agrees_with_nltk_on_prose() -> None:
     f1, different = agreement(PROSE)
     assert f1 >= 0.999
@@ -339,6 +344,7 @@ def test_agrees_with_nltk_on_simple_sentences() -> None:
     assert different == []
 
 
+@pytest.mark.slow
 @needs_data("lm")
 def test_agrees_with_nltk_on_wikipedia_and_books() -> None:
     import lzma

@@ -95,6 +95,7 @@ def test_equality_is_by_words() -> None:
         hash(Vocabulary(SPECIALS))
 
 
+@pytest.mark.slow
 @given(strategies.vocabularies)
 def test_written_files_come_back(vocabulary: Vocabulary) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -146,6 +146,7 @@ def test_resuming_anywhere(paths: list[Path], kind: Input, size: int, passage: i
     check_every_resume(paths, input=kind, shuffle=shuffle, num_epochs=2, seed=3, **options)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     texts=st.lists(st.text("ab.? \n\u2003é", max_size=30), min_size=1, max_size=4),

@@ -43,6 +43,7 @@ def exit_at_once(block: Block) -> None:
     sys.exit(int(block.first_line < 0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2, None])
 def test_blocks_are_all_lines_in_order(paths: list[Path], texts: list[str], small_blocks: None, processes: int) -> None:
     shares: list[float] = []
@@ -62,6 +63,7 @@ def lines_of(text: str) -> list[str]:
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 
 
+@pytest.mark.slow
 def test_memory_is_bounded_by_a_few_blocks(tmp_path: Path, small_blocks: None) -> None:
     paths = write_files(tmp_path, ["word\n" * 200], compressed=False)
     shares: list[float] = []
@@ -71,6 +73,7 @@ def test_memory_is_bounded_by_a_few_blocks(tmp_path: Path, small_blocks: None) -
     results.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_a_process_that_dies_is_one_sentence(tmp_path: Path) -> None:
     paths = write_files(tmp_path, ["a\n"])
     with pytest.raises(SystemExit):
@@ -240,6 +243,7 @@ def test_shards_hold_every_sentence_once(
     assert sorted(SentenceStream(shards, num_epochs=1)) == sorted(expected)
 
 
+@pytest.mark.slow
 def test_shards_are_the_same_with_any_number_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus_blocks, "_BLOCK_CHARACTERS", 1000)
     contents = []

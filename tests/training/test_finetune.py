@@ -158,6 +158,7 @@ def assert_result(done: RunResult, given: BiLM | None = None) -> BiLM:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "loss"), [("softmax", "full"), ("softmax", "sampled"), ("tied", "sampled")])
 def test_a_run_makes_the_model_better(kind: str, loss: str, tiny: Tiny, tune: Tune) -> None:
     done = tune(tiny(kind), loss__kind=loss, loss__num_negatives=8)
@@ -169,6 +170,7 @@ def test_a_run_makes_the_model_better(kind: str, loss: str, tiny: Tiny, tune: Tu
     assert changed == list(found.state_dict())
 
 
+@pytest.mark.slow
 def test_an_adaptive_softmax_is_trained_as_one(tune: Tune) -> None:
     done = tune(build_adaptive(), loss__kind="adaptive")
     found = assert_result(done, build_adaptive())
@@ -190,6 +192,7 @@ def test_a_plain_softmax_takes_no_adaptive_loss(bilm: BiLM, tune: Tune) -> None:
 PARTS = {"encoder": ("encoder.",), "lstm": ("forward_lstm.", "backward_lstm."), "softmax": ("softmax.",)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "loss", "freeze"),
     [
@@ -228,6 +231,7 @@ def test_a_part_that_does_not_exist(bilm: BiLM, tune: Tune) -> None:
         tune(bilm, freeze=["head"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["softmax", "tied"])
 def test_a_run_may_learn_the_words_of_its_text(kind: str, tiny: Tiny, tune: Tune) -> None:
     found = assert_result(done := tune(tiny(kind), extend_vocab=True))
@@ -249,6 +253,7 @@ def test_a_model_without_a_softmax_gets_one(kind: str, tiny: Tiny, tune: Tune) -
     assert done.heldout["carry"]["average"] < done.before["carry"]["average"]
 
 
+@pytest.mark.slow
 def test_a_vocabulary_is_taken_where_one_is_missing(tiny: Tiny, tune: Tune, tmp_path: Path) -> None:
     """As the words of a new softmax, or as words to add; a model that has its own keeps it."""
     write_vocabulary(Vocabulary([*SPECIALS, "the", "zebra"]), tmp_path / "words")
@@ -261,6 +266,7 @@ def test_a_vocabulary_is_taken_where_one_is_missing(tiny: Tiny, tune: Tune, tmp_
     )
 
 
+@pytest.mark.slow
 def test_a_run_that_goes_wrong_gives_back_what_it_was_given(bilm: BiLM, tiny: Tiny, tune: Tune) -> None:
     done = tune(bilm, optimizer__learning_rate=30.0, optimizer__schedule="constant", loop__patience=2)
     assert_bit_equal(assert_result(done, tiny("softmax")), tiny("softmax"))
@@ -277,6 +283,7 @@ def test_every_preset_is_valid() -> None:
         assert read_run(FinetuneConfig, name).num_epochs >= 1
 
 
+@pytest.mark.slow
 def test_a_draw_larger_than_the_vocabulary_becomes_the_full_softmax(tiny: Tiny, tune: Any, tmp_path: Path) -> None:
     done: RunResult = tune(tiny("softmax"), loss__kind="sampled", loss__num_negatives=2048)
     first = json.loads((done.model_path.parent / "log.jsonl").read_text(encoding="utf-8").splitlines()[0])

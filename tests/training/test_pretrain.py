@@ -61,6 +61,7 @@ def test_the_best_model_is_the_result(corpus: dict[str, list[str]], tmp_path: Pa
     assert any(not torch.equal(last[name], tensor) for name, tensor in load(done.model_path).state_dict().items())
 
 
+@pytest.mark.slow
 def test_a_run_without_heldout_text_leaves_its_last_model(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     done = run(settings(), {**corpus, "heldout": []}, tmp_path / "run")
     assert done.heldout == {}
@@ -87,6 +88,7 @@ def test_the_settings_and_the_text_are_on_record(corpus: dict[str, list[str]], t
     assert json.loads((tmp_path / "run/result.json").read_text(encoding="utf-8")) == done.to_dict()
 
 
+@pytest.mark.slow
 def test_bfloat16_on_the_cpu_is_close_to_float32(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     rhythm = {"max_steps": 4, "log_every": 1}
     for precision in ("float32", "bfloat16"):
@@ -123,6 +125,7 @@ def test_a_new_model_expects_words_by_their_frequency(corpus: dict[str, list[str
 # --- Going on from weights alone -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_init_and_skip_tokens(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     first = run(settings(loop={"max_steps": 4}), corpus, tmp_path / "first")
     rhythm = {"max_steps": 1, "log_every": 1}
@@ -145,6 +148,7 @@ def test_init_and_skip_tokens(corpus: dict[str, list[str]], tmp_path: Path) -> N
     assert passed > plain + 4
 
 
+@pytest.mark.slow
 def test_skipped_predictions_are_not_made(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     total = count_predictions(corpus["train"]) * 2
     done = run(settings(), corpus, tmp_path / "run", skip_tokens=total // 2)

@@ -122,6 +122,7 @@ def test_a_kill_while_a_checkpoint_is_written_leaves_no_rubbish(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000002.pt"]
 
 
+@pytest.mark.slow
 def test_only_the_last_few_checkpoints_are_kept(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     done = run(settings("sampled", loop={"keep_checkpoints": 3}), corpus, tmp_path / "run")
     steps = [step for step, _ in Checkpoints(tmp_path / "run/checkpoints", keep=3).find()]

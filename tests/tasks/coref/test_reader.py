@@ -286,6 +286,7 @@ def totals(documents: list[CorefDocument]) -> tuple[int, ...]:
     )
 
 
+@pytest.mark.slow
 @needs_data("coref")
 @pytest.mark.parametrize(
     ("split", "expected"),
@@ -301,6 +302,7 @@ def test_counts_of_litbank(split: str, expected: tuple[int, ...]) -> None:
 
 
 # One of the 1,910 mentions of test2 is opened but not closed.
+@pytest.mark.slow
 @needs_data("coref")
 @pytest.mark.parametrize(
     ("split", "expected", "faults"),

@@ -130,6 +130,7 @@ def totals(examples: Iterator[NerExample]) -> tuple[int, int, int, int]:
     )
 
 
+@pytest.mark.slow
 @needs_data("ner")
 @pytest.mark.parametrize(
     ("name", "expected"),

@@ -152,6 +152,7 @@ def test_other_splits() -> None:
         split_by_premise(examples, share=10)
 
 
+@pytest.mark.slow
 @needs_data("nli")
 def test_counts_of_snli() -> None:
     folder = DATA / "nli" / "snli-dev-test"
@@ -172,6 +173,7 @@ def test_counts_of_sick(name: str, expected: int) -> None:
     assert len(list(read_nli(DATA / "nli" / "sick" / f"SICK_{name}.txt", input="text"))) == expected
 
 
+@pytest.mark.slow
 @needs_data("nli")
 @pytest.mark.parametrize(
     ("kind", "expected"),

@@ -255,6 +255,7 @@ def data(tmp_path: Path) -> dict[str, Any]:
     return {**write_data(tmp_path), **named}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_learns_to_answer(place: str, data: dict[str, Any], tmp_path: Path) -> None:
     result = train_task(QA, config(elmo={"place": place}), files(data, tmp_path / "run"), tasks=TASKS)

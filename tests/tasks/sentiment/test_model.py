@@ -237,6 +237,7 @@ def data(tmp_path: Path) -> dict[str, Any]:
     return {**write_data(tmp_path), **named}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_learns_a_rule(place: str, data: dict[str, Any], tmp_path: Path) -> None:
     result = train_task(SENTIMENT, config(elmo={"place": place}), files(data, tmp_path / "run"), tasks=TASKS)
@@ -250,6 +251,7 @@ def test_a_run_learns_a_rule(place: str, data: dict[str, Any], tmp_path: Path) -
     assert {json.loads(line) for line in lines} == set(range(5))
 
 
+@pytest.mark.slow
 def test_two_classes_from_lines(data: dict[str, Any], tmp_path: Path) -> None:
     for name in ("train", "dev"):
         path = tmp_path / f"{name}.tsv"
@@ -273,6 +275,7 @@ def test_a_run_of_single_examples_is_refused(
         train_task(SENTIMENT, own, files({**data, "train": [str(path)]}, tmp_path / "run"), tasks=TASKS)
 
 
+@pytest.mark.slow
 def test_a_last_batch_of_one_joins_the_one_before(data: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "few.txt"
     path.write_text("(3 good)\n(1 bad)\n(2 so)\n")

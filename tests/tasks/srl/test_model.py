@@ -222,6 +222,7 @@ def test_widths(place: str, in_dim: int, out_dim: int) -> None:
     assert model.loss([batch], gold).isfinite()
 
 
+@pytest.mark.slow
 def test_the_size_of_the_papers_model() -> None:
     """Eight layers of 300, the first over 100 + 1024 + 100 numbers, 119 tags, ten words; the tagger has 64 more."""
     config = read_run(TaskConfig, "srl-paper")
@@ -417,6 +418,7 @@ def check_raw_text(trained: TrainedTask) -> None:
     assert Span(0, 1, "ARG0") in [Span(*span) for span in found[1][1]["frames"][0]["spans"]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("elmo", [{"place": "none"}, {"place": "both", "layer_norm": True}, {"tuned": True}])
 def test_steps_with_every_place_of_elmo(elmo: dict[str, Any], data: dict[str, Any], tmp_path: Path) -> None:
     own = config(num_epochs=1, elmo=elmo, model={"dropout": 0.2, "input_dropout": 0.2})
@@ -426,6 +428,7 @@ def test_steps_with_every_place_of_elmo(elmo: dict[str, Any], data: dict[str, An
     assert evaluate_task(trained, data["test"]) == result["test"]
 
 
+@pytest.mark.slow
 def test_a_step_as_the_paper_takes_it(data: dict[str, Any], tmp_path: Path) -> None:
     """With the paper's optimiser, by which words learn too."""
     paper = read_run(TaskConfig, "srl-paper")
