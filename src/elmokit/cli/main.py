@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 failure, 2 usage, 130 interrupted. torch is imported only by the command that needs it.
 """
 
-import errno
 import sys
 import warnings
 from typing import Annotated
@@ -14,8 +13,10 @@ from elmokit._version import __version__
 from elmokit.amx import avoid_hidden_tiles
 from elmokit.cli.analyse import analyse
 from elmokit.cli.build_engine import build_engine
+from elmokit.cli.cache import cache
 from elmokit.cli.convert import convert
 from elmokit.cli.corpus import corpus
+from elmokit.cli.disk import describe_disk_error
 from elmokit.cli.embed import embed
 from elmokit.cli.info import info
 from elmokit.cli.perplexity import perplexity, score, substitutes
@@ -52,6 +53,7 @@ def _options(
 for command in (info, convert, embed, score, substitutes, pretrain, finetune, perplexity, presets, build_engine):
     app.command()(command)
 app.add_typer(corpus)
+app.add_typer(cache)
 app.add_typer(task)
 app.add_typer(analyse)
 
@@ -68,8 +70,7 @@ def main() -> None:
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:
-        remedy = "free some space" if error.errno == errno.ENOSPC else "give another path"
-        _fail(f"{error.filename or 'a file'}: {error.strerror or error}; {remedy}.")
+        _fail(describe_disk_error(error))
     except KeyboardInterrupt:
         typer.echo("elmokit: interrupted", err=True)
         sys.exit(130)
