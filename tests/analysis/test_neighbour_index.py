@@ -304,7 +304,7 @@ def test_two_builders_at_once(embedder: Embedder, corpus: Path, tmp_path: Path) 
     shutil.rmtree(tmp_path / "index" / "words")
     with (
         StoreWriter.append(tmp_path / "index" / "vectors"),
-        pytest.raises(FormatError, match=f"is being written by process {os.getpid()}"),
+        pytest.raises(FormatError, match=f"is in use by process {os.getpid()}"),
     ):
         open_index(embedder, corpus, tmp_path / "index")
     assert open_index(embedder, corpus, tmp_path / "index").num_tokens

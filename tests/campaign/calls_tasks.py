@@ -196,7 +196,7 @@ ANALYSIS: list[Row] = [
 
 
 def _chart() -> Chart:
-    return Chart("same", "a picture", lambda figure: None)
+    return Chart("same", "a title", "a picture", lambda figure: None)
 
 
 ROWS = (*TASK, *ANALYSIS)

@@ -25,6 +25,7 @@ ELSEWHERE = {"--force-reinstall", "--no-deps"}
 
 RUNS = ("pretrain", "finetune")
 SPEAKERS = {
+    "filesystem.py": ("convert", "embed", "corpus vocab", "corpus shard", "analyze neighbors", "analyze senses"),
     "training/corpus_blocks.py": ("corpus vocab", "corpus shard"),
     "training/corpus_tools.py": ("corpus shard",),
     "training/corpus.py": RUNS,
@@ -35,13 +36,13 @@ SPEAKERS = {
     "embedding/lines.py": ("embed", "score"),
     "embedding/bulk.py": ("embed",),
     "embedding/journal.py": ("embed",),
-    "tasks/runner.py": ("task train", "task compare", "analyse mixing", "analyse sample-efficiency"),
-    "tasks/variants.py": ("task compare", "analyse mixing", "analyse placement", "analyse sample-efficiency"),
-    "analysis/neighbours/search.py": ("analyse neighbours",),
-    "analysis/neighbours/build.py": ("analyse neighbours",),
-    "analysis/neighbours/contexts.py": ("analyse neighbours",),
-    "analysis/usage/occurrences.py": ("analyse senses",),
-    "analysis/usage/ranking.py": ("analyse senses",),
+    "tasks/runner.py": ("task train", "task compare", "analyze mixing", "analyze sample-efficiency"),
+    "tasks/variants.py": ("task compare", "analyze mixing", "analyze placement", "analyze sample-efficiency"),
+    "analysis/neighbours/search.py": ("analyze neighbors",),
+    "analysis/neighbours/build.py": ("analyze neighbors",),
+    "analysis/neighbours/contexts.py": ("analyze neighbors",),
+    "analysis/usage/occurrences.py": ("analyze senses",),
+    "analysis/usage/ranking.py": ("analyze senses",),
     "text/input_kind.py": (*RUNS, "embed", "score", "perplexity", "corpus check", "corpus vocab", "corpus shard"),
 }
 """Modules whose sentences name options of the command that runs, and all commands that can print them."""

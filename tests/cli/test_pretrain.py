@@ -43,7 +43,7 @@ def test_a_run_and_its_result(words: list[str], config: str, run: Call) -> None:
     done = run("pretrain", config, *words)
     assert done.returncode == 0
     first, carry, reset = done.stdout.splitlines()
-    assert first.startswith("wrote ") and first.endswith("/run/model after 4 steps, 80 predictions a direction")
+    assert first.startswith("wrote ") and first.endswith("/run/model after 4 steps, 80 predictions per direction")
     assert carry.startswith("held-out perplexity (carry): ")
     assert reset.startswith("held-out perplexity (reset): ")
     assert done.stderr.startswith("step 4: held-out perplexity ")

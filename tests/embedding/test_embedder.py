@@ -496,7 +496,7 @@ def test_a_large_sum_of_finite_numbers_is_fine(tiny_bilm: BiLM) -> None:
 
 def test_encode_takes_sentence_transformers_arguments(embedder: Embedder) -> None:
     texts = ["The play was cancelled.", "They play", ""]
-    with pytest.warns(ElmokitWarning, match="1 texts have no tokens"):
+    with pytest.warns(ElmokitWarning, match="1 text without tokens"):
         expected = embedder.encode(texts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -212,7 +212,7 @@ def test_vectors_of_another_form_are_refused(tmp_path: Path) -> None:
 def test_one_writer_at_a_time(tmp_path: Path) -> None:
     with StoreWriter.create(tmp_path / "s", META) as writer:
         for action in (StoreWriter.append, delete_store):
-            with pytest.raises(FormatError, match=f"being written by process {os.getpid()}: wait"):
+            with pytest.raises(FormatError, match=f"is in use by process {os.getpid()} or one that it started: wait"):
                 action(tmp_path / "s")
         add_all(writer, make_records(META))
         writer.commit()

@@ -140,7 +140,7 @@ def test_an_embedder_that_gives_other_layers_is_refused(changes: dict[str, Any],
 def test_a_second_writer_is_told_to_wait(embedder: Embedder, tmp_path: Path) -> None:
     first, second = LayerStore(embedder, tmp_path), LayerStore(embedder, tmp_path)
     first.prepare(SENTENCES[:1])
-    with StoreWriter.append(first.path), pytest.raises(FormatError, match=r"is being written by process .*: wait"):
+    with StoreWriter.append(first.path), pytest.raises(FormatError, match=r"is in use by process .*: wait"):
         second.prepare(SENTENCES)
     assert second.prepare(SENTENCES) == len(SENTENCES)  # it had opened the store when it was not there
     assert second.prepare(SENTENCES) == 0

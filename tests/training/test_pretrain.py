@@ -176,7 +176,7 @@ def test_models_that_cannot_be_gone_on_with(corpus: dict[str, list[str]], tmp_pa
 @pytest.mark.parametrize(
     ("changes", "extra", "message"),
     [
-        ({}, {"train": ["empty.txt"]}, r"training text \(1 files, empty\.txt …\) has no word: give files with text"),
+        ({}, {"train": ["empty.txt"]}, r"training text \(1 file, empty\.txt …\) has no word: give files with text"),
         ({}, {"vocab": Path("klingon.txt")}, r"no word of the training text is in klingon\.txt: .*leave --vocab out"),
         ({"corpus": {"min_count": 1000}}, {}, "no word occurs 1000 times or more .* smaller min_count"),
         ({}, {"heldout": ["empty.txt"]}, r"held-out text \(empty\.txt\) has no sentence"),

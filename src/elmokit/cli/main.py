@@ -3,7 +3,6 @@
 Exit codes: 0 done, 1 failure, 2 usage, 130 interrupted. torch is imported only by the command that needs it.
 """
 
-import errno
 import re
 import sys
 import warnings
@@ -15,9 +14,11 @@ from elmokit._version import __version__
 from elmokit.amx import avoid_hidden_tiles
 from elmokit.cli.analyse import analyze
 from elmokit.cli.build_engine import build_engine
+from elmokit.cli.cache import cache
 from elmokit.cli.commands import Commands
 from elmokit.cli.convert import convert
 from elmokit.cli.corpus import corpus
+from elmokit.cli.disk import describe_disk_error
 from elmokit.cli.embed import embed
 from elmokit.cli.info import info
 from elmokit.cli.perplexity import perplexity, score, substitutes
@@ -48,6 +49,7 @@ def _options(
 for command in (info, convert, embed, score, substitutes, pretrain, finetune, perplexity, presets, build_engine):
     app.command()(command)
 app.add_typer(corpus)
+app.add_typer(cache)
 app.add_typer(task)
 app.add_typer(analyze)
 app.add_typer(analyze, name="analyse", hidden=True)
@@ -103,8 +105,7 @@ def _describe(error: OSError) -> str:
     if error.filename == OUTPUT:
         discard_output()
         return f"standard output cannot be written to: {error.strerror or error}; send it elsewhere."
-    remedy = "free some space" if error.errno == errno.ENOSPC else "give another path"
-    return f"{error.filename or 'a file'}: {error.strerror or error}; {remedy}."
+    return describe_disk_error(error)
 
 
 def _fail(message: str) -> None:

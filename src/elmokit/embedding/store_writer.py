@@ -3,8 +3,8 @@
 import json
 import os
 from array import array
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Self
@@ -28,7 +28,7 @@ from elmokit.embedding.store import (
     sentence_hash,
 )
 from elmokit.errors import FormatError
-from elmokit.filesystem import FolderLock, sync_directory, write_text_atomic
+from elmokit.filesystem import FolderLock, naming_destination, sync_directory, write_text_atomic
 
 
 class StoreWriter:
@@ -105,11 +105,12 @@ class StoreWriter:
         else:
             rows = vectors if self.meta.num_layers is None else vectors.swapaxes(0, 1)  # (T, D) or (T, L, D)
         data = {"tokens": encode_tokens(tokens), "texts": encode_text(text)}
-        for part, content in data.items():
-            self._write(part, content)
-            self._places[part].append(self._places[part][-1] + len(content))
-        if rows.size:
-            self._write("vectors", np.ascontiguousarray(rows, dtype=self._dtype).data.cast("B"))
+        with self._naming_the_store():
+            for part, content in data.items():
+                self._write(part, content)
+                self._places[part].append(self._places[part][-1] + len(content))
+            if rows.size:
+                self._write("vectors", np.ascontiguousarray(rows, dtype=self._dtype).data.cast("B"))
         self._num_rows += len(rows)
         self._places["vectors"].append(self._num_rows)
         self._tokens_hashes.append(sentence_hash(data["tokens"]))
@@ -129,6 +130,13 @@ class StoreWriter:
         for name, part in (("row", "vectors"), ("token", "tokens"), ("text", "texts")):
             index[name] = self._places[part]
         index["tokens_hash"][:-1], index["text_hash"][:-1] = self._tokens_hashes, self._text_hashes
+        with self._naming_the_store():
+            self._commit(index, dict(note or {}), arrays)
+        self.num_committed += count
+        self._number += 1
+        self._begin()
+
+    def _commit(self, index: NDArray[Any], note: dict[str, Any], arrays: Mapping[str, NDArray[Any]] | None) -> None:
         self._write("index", index.tobytes())
         if arrays:
             np.savez(self._file("arrays"), allow_pickle=False, **arrays)
@@ -141,11 +149,9 @@ class StoreWriter:
         for part in sizes:
             os.replace(self._temporary(part), chunk_path(self.path, self._number, part))
         sync_directory(self.path)
-        manifest = {"num_records": count, "num_rows": self._num_rows, "sizes": sizes, "note": dict(note or {})}
+        count = len(index) - 1
+        manifest = {"num_records": count, "num_rows": self._num_rows, "sizes": sizes, "note": note}
         write_text_atomic(chunk_path(self.path, self._number, "json"), json.dumps(manifest))
-        self.num_committed += count
-        self._number += 1
-        self._begin()
 
     def close(self) -> None:
         """Throw away what was not committed and let others write."""
@@ -165,10 +171,20 @@ class StoreWriter:
     ) -> None:
         self.close()
 
+    @contextmanager
+    def _naming_the_store(self) -> Iterator[None]:
+        """Let an `OSError` name the store, not one of its files."""
+        try:
+            with naming_destination(self.path):
+                yield
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+
     def _begin(self) -> None:
         self._files.clear()
-        for part in ("vectors", "tokens", "texts"):
-            self._file(part)
+        with self._naming_the_store():
+            for part in ("vectors", "tokens", "texts"):
+                self._file(part)
         self._places = {part: array("q", [0]) for part in ("vectors", "tokens", "texts")}
         self._tokens_hashes, self._text_hashes = array("Q"), array("Q")
         self._num_rows = 0

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elmokit.errors import ElmokitError
-from elmokit.filesystem import write_text_atomic
+from elmokit.filesystem import naming_destination, write_text_atomic
 
 
 class RunLog:
@@ -42,7 +42,7 @@ class RunLog:
 
     def write(self, entry: dict[str, Any]) -> None:
         """Append an entry, which has a `step`."""
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming_destination(self.path), self.path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
         self.num_entries += 1
         if self._writer is not None:
@@ -52,7 +52,7 @@ class RunLog:
 
     def sync(self) -> None:
         """Bring all entries to the disk, as is wanted before a checkpoint counts on them."""
-        with self.path.open("a", encoding="utf-8") as file:
+        with naming_destination(self.path), self.path.open("a", encoding="utf-8") as file:
             os.fsync(file.fileno())
         if self._writer is not None:
             self._writer.flush()

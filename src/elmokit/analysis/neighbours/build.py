@@ -253,7 +253,8 @@ def _write_rows(of_token: NDArray[np.int32], num_types: int, folder: Path) -> No
         starts[1:] += np.bincount(block, minlength=num_types)
     np.cumsum(starts, out=starts)
     starts.tofile(folder / "starts")
-    rows = np.memmap(folder / "rows", dtype=INTEGER, mode="w+", shape=of_token.shape)
+    _reserve(folder / "rows", INTEGER.itemsize * len(of_token))
+    rows = np.memmap(folder / "rows", dtype=INTEGER, mode="r+", shape=of_token.shape)
     free = starts[:-1].copy()  # (V,) where the next row of a type goes
     for number, block in enumerate(blocks):
         order = np.argsort(block, kind="stable")  # (n,)
@@ -262,6 +263,15 @@ def _write_rows(of_token: NDArray[np.int32], num_types: int, folder: Path) -> No
         rows[np.repeat(free[types], counts) + within] = number * _SORT_BLOCK + order
         free[types] += counts
     rows.flush()
+
+
+def _reserve(path: Path, num_bytes: int) -> None:
+    """Make a file that has its space on disk: a map without it ends the process when the disk is full."""
+    with open(path, "wb") as file:
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, num_bytes)
+        else:
+            file.truncate(num_bytes)
 
 
 def empty_corpus(corpus: Path) -> InputError:

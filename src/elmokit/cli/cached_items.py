@@ -1,0 +1,178 @@
+"""What elmokit keeps in its cache, and how to remove it without touching anything else.
+
+A file counts as elmokit's only if its place, its name and what lies beside it are those that elmokit gives; the cache
+folder may be any folder of the user's. Nothing is followed out of it.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from elmokit.cache import cache_directory
+from elmokit.embedding.store import LOCK as STORE_LOCK
+from elmokit.embedding.store import META, VectorStore, is_store, own_files
+from elmokit.errors import ElmokitError, FormatError
+from elmokit.filesystem import LOCK, FolderLock, remove_leftovers
+from elmokit.formats.published import find_published
+from elmokit.formats.remote import SUMS_NAME
+
+KINDS = {
+    "downloads": "published models",
+    "layers": "vectors of sentences that tasks and analyses read, with the sentences",
+    "neighbors": "indexes of corpora for `elmokit analyze neighbors`, with the corpora",
+    "engine": "the engine that `elmokit build-engine` compiled",
+}
+_FOLDERS = {"layers": "layers", "neighbors": "neighbours", "engine": "engine"}
+_HEX = "[0-9a-f]{16}"
+_WORDS = ("types", "type_vectors", "starts", "rows", "lines", "numbers")
+
+
+@dataclass(frozen=True)
+class Item:
+    """Something in the cache that can be made or fetched again."""
+
+    kind: str
+    name: str
+    path: Path
+    files: tuple[Path, ...]
+    """In the order in which they may be removed: what a kill leaves is a smaller or an unfinished item."""
+    note: str = ""
+    lock: tuple[Path, str] | None = None
+    """Folder and name of the lock of whoever writes it."""
+
+    @property
+    def num_bytes(self) -> int:
+        """Its size on disk."""
+        return sum(path.stat().st_size for path in self.files if path.exists())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {"kind": self.kind, "name": self.name, "path": str(self.path), "bytes": self.num_bytes} | (
+            {"note": self.note} if self.note else {}
+        )
+
+
+def find_items() -> list[Item]:
+    """Everything in the cache that is elmokit's, kind by kind."""
+    root = cache_directory()
+    if not root.is_dir():
+        return []
+    return [*_downloads(root), *_layers(root), *_indexes(root), *_engines(root)]
+
+
+def other_names(items: list[Item]) -> list[str]:
+    """The sorted names at the top of the cache folder that hold nothing of elmokit's."""
+    root = cache_directory()
+    ours = {item.path.relative_to(root).parts[0] for item in items}
+    return sorted(set(os.listdir(root)) - ours) if root.is_dir() else []
+
+
+def remove(item: Item) -> int:
+    """Remove an item's files and the folders that become empty.
+
+    Returns:
+        The bytes that were freed.
+
+    Raises:
+        FormatError: if another process is writing it; then nothing is removed.
+    """
+    freed = item.num_bytes
+    with ExitStack() as stack:
+        if item.lock is not None and item.lock[0].is_dir():
+            stack.enter_context(FolderLock(item.lock[0], name=item.lock[1]))
+        for path in item.files:
+            path.unlink(missing_ok=True)
+        if item.kind == "neighbors":
+            remove_leftovers(item.path)
+    root = cache_directory()
+    for folder in sorted({path.parent for path in item.files} | {item.path}, key=lambda one: -len(one.parts)):
+        while folder != root and folder.is_relative_to(root):
+            with suppress(OSError):  # it holds something else
+                folder.rmdir()
+            folder = folder.parent
+    return freed
+
+
+def _inside(path: Path, root: Path) -> bool:
+    """Whether a folder is really there, and not elsewhere by way of a link."""
+    return path.is_dir() and path.resolve() == root.resolve() / path.relative_to(root)
+
+
+def _downloads(root: Path) -> Iterator[Item]:
+    folders = [path for path in sorted(root.iterdir()) if _inside(path, root)]
+    folders += [inner for path in folders for inner in sorted(path.iterdir()) if _inside(inner, root)]
+    for folder in folders:
+        name = folder.relative_to(root).as_posix()
+        files = [folder / file for file in _download_names(folder, name) if (folder / file).is_file()]
+        if files:
+            yield Item("downloads", name, folder, tuple(files), lock=(folder, LOCK))
+
+
+def _download_names(folder: Path, name: str) -> list[str]:
+    """The files that a download puts into a folder: of a published model or an address, with their sums recorded."""
+    model = find_published(name)
+    known = [file.name for file in model.files] if model is not None and model.name == name else None
+    if known is None and not re.fullmatch(f"url/{_HEX}", name):
+        return []
+    try:
+        sums = json.loads((folder / SUMS_NAME).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        sums = {}
+    recorded = [one for one in sums if Path(one).name == one] if isinstance(sums, dict) else []
+    whole = [one for one in recorded if known is None or one in known]
+    notes = [path.name for path in folder.glob("*.partial.origin")]
+    parts = [part for one in notes for part in (one, one.removesuffix(".origin"))]
+    return [*parts, *whole, *([SUMS_NAME] if whole == recorded and whole else [])]
+
+
+def _layers(root: Path) -> Iterator[Item]:
+    for folder in _named(root, "layers", _HEX):
+        if is_store(folder):
+            yield Item("layers", folder.name, folder, _store_files(folder), _count(folder), (folder, STORE_LOCK))
+
+
+def _indexes(root: Path) -> Iterator[Item]:
+    for folder in _named(root, "neighbors", f"{_HEX}-{_HEX}-(tokens|text)"):
+        vectors, words, lists = folder / "vectors", folder / "words", folder / "approximate"
+        if not (_inside(vectors, root) and is_store(vectors)):
+            continue
+        files = [path for path in lists.glob("*.faiss") if re.fullmatch(rf"{_HEX}\.faiss", path.name)]
+        files += [words / name for name in _WORDS if (words / name).is_file()]
+        if not all(_inside(path, root) for path in (words, lists) if path.exists()):
+            continue
+        own = (*sorted(files), *_store_files(vectors))
+        yield Item("neighbors", folder.name, folder, own, _count(vectors), (vectors, STORE_LOCK))
+
+
+def _engines(root: Path) -> Iterator[Item]:
+    folder = root / _FOLDERS["engine"]
+    for path in sorted(folder.iterdir()) if _inside(folder, root) else ():
+        if re.fullmatch(rf"cell-{_HEX}\.so|\.cell-{_HEX}\.so\.\d+\.tmp", path.name) and path.is_file():
+            yield Item("engine", path.name, path, (path,))
+
+
+def _named(root: Path, kind: str, pattern: str) -> list[Path]:
+    folder = root / _FOLDERS[kind]
+    inner = sorted(folder.iterdir()) if _inside(folder, root) else []
+    return [path for path in inner if re.fullmatch(pattern, path.name) and _inside(path, root)]
+
+
+def _store_files(store: Path) -> tuple[Path, ...]:
+    return (*own_files(store), store / META)
+
+
+def _count(store: Path) -> str:
+    try:
+        return f"{len(VectorStore(store)):,} sentences"
+    except (ElmokitError, OSError):
+        return "damaged"
+
+
+def in_use(error: FormatError) -> str:
+    """What a lock says, without advice that does not fit here."""
+    return str(error).partition(":")[0]
