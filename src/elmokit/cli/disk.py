@@ -1,6 +1,7 @@
 """One sentence for what the system says of a file or a disk."""
 
 import errno
+import tempfile
 from pathlib import Path
 
 from elmokit.cache import cache_directory
@@ -22,4 +23,6 @@ def describe_disk_error(error: OSError) -> str:
                 "ELMOKIT_CACHE to another folder."
             )
         return f"the cache cannot be used ({place}: {reason}): make it usable, or set ELMOKIT_CACHE to another folder."
+    if is_full and place == Path(tempfile.gettempdir()):
+        return f"{place}, for temporary files, is full ({reason}): free some space, or set TMPDIR to another folder."
     return f"{place}: {reason}; {'free some space, or ' if is_full else ''}give another path."

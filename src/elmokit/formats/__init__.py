@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from elmokit.arguments import check_choice, check_flag, check_path, shown
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, DownloadError, ElmokitError, FormatError
-from elmokit.filesystem import atomic_directory, guard_output
+from elmokit.filesystem import atomic_directory, guard_output, naming_destination
 from elmokit.formats import packaged, published, remote
 from elmokit.formats.archive import unpacked
 from elmokit.recognize import did_you_mean
@@ -103,7 +103,11 @@ def save(
     guard_output(path, kind=f"a {format} model", is_ours=is_own, inputs=inputs, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)
     if format == "nlpl":
-        with tempfile.TemporaryDirectory(prefix="elmokit-") as scratch:
+        folder = path.resolve().parent  # on the disk that the zip goes to
+        with (
+            naming_destination(path),
+            tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".tmp", dir=folder) as scratch,
+        ):
             nlpl.write(bilm, path, Path(scratch))
         return
     with atomic_directory(path, overwrite=overwrite) as directory:

@@ -1,5 +1,6 @@
 """Unpack a zip that somebody else made: nothing outside the folder, nothing larger than it says."""
 
+import errno
 import lzma
 import shutil
 import stat
@@ -23,7 +24,12 @@ _DAMAGED = (
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Give a temporary folder with the archive's contents; it is gone when the block ends."""
+    """Give a temporary folder with the archive's contents; it is gone when the block ends.
+
+    Raises:
+        FormatError: if the archive is damaged.
+        OSError: if the disk of temporary files is full; it names their folder.
+    """
     with tempfile.TemporaryDirectory(prefix="elmokit-") as folder:
         try:
             with zipfile.ZipFile(path) as archive:
@@ -33,6 +39,8 @@ def unpacked(path: Path) -> Iterator[Path]:
                     if not _posix(member.filename).endswith("/"):
                         _unpack_member(archive, member, Path(folder))
         except _DAMAGED as error:
+            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+                raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
             raise FormatError(f"{path} is cut short, damaged or encrypted ({_brief(error)}): fetch it again.") from None
         yield Path(folder)
 

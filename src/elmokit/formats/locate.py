@@ -9,7 +9,7 @@ from typing import Literal
 from elmokit.errors import FormatError
 from elmokit.formats import many_langs, native, nlpl
 from elmokit.formats.archive import is_zip, member_names
-from elmokit.recognize import EMBEDDINGS, MODEL, RUN, did_you_mean, finished_run, identify, mistaken
+from elmokit.recognize import EMBEDDINGS, MODEL, OTHER, RUN, TEXTS, did_you_mean, finished_run, identify
 
 Format = Literal["native", "bilm", "nlpl", "many-langs"]
 ACCEPTED = (
@@ -49,7 +49,7 @@ def locate(path: Path, weights: Path | None = None) -> Location:
     except OSError as error:
         raise FormatError(f"{path} cannot be read: {error.strerror or error}.") from None
     except FormatError as error:
-        raise FormatError(mistaken(path, "a model", MODEL) or str(error)) from None
+        raise FormatError(_what_it_is(path) or str(error)) from None
 
 
 def _locate(path: Path, weights: Path | None) -> Location:
@@ -66,8 +66,9 @@ def _locate(path: Path, weights: Path | None) -> Location:
     if path.name in (native.WEIGHTS, native.CONFIG, many_langs.ENCODER, many_langs.TOKEN_EMBEDDER):
         return _locate_directory(path.parent)
     if path.suffix in (".hdf5", ".h5"):
-        if sentence := _embeddings(path):
-            raise FormatError(sentence)
+        kind = identify(path)
+        if kind is not None and kind.family == EMBEDDINGS:  # beside a model's options it would pass for its weights
+            raise FormatError(f"{path} is {kind.words}, not a model: {kind.use}.")
         return _bilm(_options_beside(path), path)
     if path.suffix == ".json":
         return _bilm(path, _weights_beside(path))
@@ -76,10 +77,13 @@ def _locate(path: Path, weights: Path | None) -> Location:
     raise FormatError(f"{path} is not a model file: give {ACCEPTED}.")
 
 
-def _embeddings(path: Path) -> str | None:
-    """What to say of a file of embeddings, which beside a model's options could be taken for its weights."""
+def _what_it_is(path: Path) -> str | None:
+    """A sentence on a path that is something else than a model; None if what went wrong says more."""
     kind = identify(path)
-    return mistaken(path, "a model") if kind is not None and kind.family == EMBEDDINGS else None
+    if kind is None or kind.family == MODEL or (kind.family == OTHER and path.suffix == ".zip"):
+        return None
+    remedy = f"give {ACCEPTED}" if kind.family in (OTHER, *TEXTS) else kind.use
+    return f"{path} is {kind.words}, not a model: {remedy}."
 
 
 def _locate_directory(path: Path) -> Location:
