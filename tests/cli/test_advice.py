@@ -50,7 +50,7 @@ OWN_COMMAND = {
     "training/pretrain.py": {"--init": "pretrain", "--skip-tokens": "pretrain", "--vocab": "pretrain"},
     "training/survey.py": {"--errors": "corpus shard"},
     "formats/packaged.py": {"--float16": "convert"},
-    "recognize.py": {"--model": "embed", "--vocab": "pretrain", "--index": "analyze neighbors"},
+    "recognize.py": {"--resume": "pretrain", "--model": "embed", "--vocab": "pretrain", "--index": "analyze neighbors"},
 }
 """Options that a sentence names together with their command, or that only one command can bring up."""
 
