@@ -238,7 +238,7 @@ def _identify_binary(path: Path, head: bytes) -> Kind | None:
         use = f"give the folder that holds it, {path.parent}"
         return Kind(MODEL, "a file of weights (safetensors)", use)
     if len(head) > 2 and head[0] == 0x80 and 2 <= head[1] <= 5:
-        return Kind(OTHER, "a Python pickle", "give a model's folder, or a text file")
+        return Kind(OTHER, "a Python pickle", "give a text file")
     for mark, words in _SIGNATURES.items():
         if head.startswith(mark):
             use = "convert it to UTF-8 first" if "UTF-16" in words else _EXPORT_USE
@@ -246,7 +246,7 @@ def _identify_binary(path: Path, head: bytes) -> Kind | None:
     if head[257:262] == b"ustar":
         return Kind(OTHER, "an archive (tar)", "unpack it first and give its files")
     if b"\0" in head:
-        return Kind(OTHER, "a binary file", "give a text file, or a model")
+        return Kind(OTHER, "a binary file", "give a text file")
     return None
 
 
@@ -320,7 +320,7 @@ def _identify_json(path: Path) -> Kind | None:
         return Kind(REPORT, "the figures of `elmokit task compare`", "give the model/ of one of its runs")
     if path.name in ("config.json", "options.json") or "options" in path.name:
         return Kind(MODEL, "the settings of a model (JSON)", f"give the folder that holds it, {path.parent}")
-    return Kind(JSON, "a JSON file", "give a text file, or a model") if _read_json(path) else None
+    return Kind(JSON, "a JSON file", "give a text file") if _read_json(path) else None
 
 
 def is_regular(path: str | Path) -> bool:

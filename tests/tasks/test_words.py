@@ -102,7 +102,7 @@ def test_a_file_without_vectors(text: str, tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "v.bin").write_bytes(b"3 2\nthe \xff\xfe\x00\n")
-    with pytest.raises(InputError, match=r"v\.bin is not UTF-8 text"):
+    with pytest.raises(InputError, match=r"v\.bin is a binary file, not text"):
         read_vectors(tmp_path / "v.bin")
 
 
