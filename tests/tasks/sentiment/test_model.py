@@ -243,7 +243,7 @@ def test_a_run_learns_a_rule(place: str, data: dict[str, Any], tmp_path: Path) -
     result = train_task(SENTIMENT, config(elmo={"place": place}), files(data, tmp_path / "run"), tasks=TASKS)
     assert result["examples"]["train"] > 150  # every phrase
     assert result["examples"]["test"] == 60
-    assert result["test"]["accuracy"] > 60  # chance is 20; how far a run gets depends on the processor
+    assert result["test"]["accuracy"] >= 75  # chance is 20; some processors stop just there
     check_mixes(result, place)
     trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new")
     assert evaluate_task(trained, data["test"]) == result["test"]
