@@ -1,10 +1,7 @@
 """A full disk names the destination, or the cache and ELMOKIT_CACHE; files that are written have the umask's mode."""
 
 import os
-import resource
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager
 from errno import EACCES, ENOSPC
 from pathlib import Path
 
@@ -17,23 +14,13 @@ from elmokit.formats import save
 from elmokit.tasks.trained import BilmUse, TrainedTask
 from tests.conftest import build_tiny
 from tests.running import Call, assert_one_line
+from tests.small_disk import small_disk
 from tests.training.runs import write_sentences
 
 NER = "Ada\tB-PER\nsaw\tO\nParis\tB-LOC\n.\tO\n\nBob\tB-PER\nleft\tO\n.\tO\n"
 TASK = ["task", "train", "ner", "--train", "ner.conll", "--dev", "ner.conll", "--output", "run"]
 DUMPS = (".npz", ".hdf5", ".jsonl", ".parquet")
 CLEAR = ("is full (File too large)", "free some space", "`elmokit cache clear`", "ELMOKIT_CACHE to another folder")
-
-
-@contextmanager
-def small_disk(num_bytes: int) -> Iterator[None]:
-    """No file can grow beyond so many bytes."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from elmokit.embedding.dumps import convert_dump, open_embeddings, write_dump
 from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.errors import ElmokitError, FormatError
-from tests.contracts.format import file_size_limit
+from tests.small_disk import small_disk
 
 FORMS = [(num_layers, pooling) for num_layers in (None, 3) for pooling in ("none", "mean")]
 SENTENCES = [("The", "play"), (), ("and/or", "naïve", "模型"), ("The", "play"), ("x",), ('"quoted"', "\\", "\0", "\t")]
@@ -220,7 +220,7 @@ class DumpContract:
 
     def test_a_full_disk_is_an_os_error_and_leaves_nothing(self, path: Path) -> None:
         records = make_records(replace(META, width=2000))
-        with file_size_limit(20_000), pytest.raises(OSError, match="File too large"):
+        with small_disk(20_000), pytest.raises(OSError, match="File too large"):
             write_dump(records, path, replace(META, width=2000))
         assert os.listdir(path.parent) == []
 

@@ -2,10 +2,8 @@
 
 import errno
 import os
-import resource
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -17,6 +15,7 @@ from elmokit.formats import SaveFormat, detect_format, load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from tests.conftest import KINDS, SENTENCES
+from tests.small_disk import small_disk
 
 Tiny = Callable[[str], BiLM]
 
@@ -54,17 +53,6 @@ def save_quietly(bilm: BiLM, path: str | Path, *, format: SaveFormat = "native",
 def listing(folder: Path) -> dict[str, int]:
     """Every file and folder below, with the time of its last change."""
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in (folder, *folder.rglob("*"))}
-
-
-@contextmanager
-def file_size_limit(size: int) -> Iterator[None]:
-    """Let the system refuse every write beyond so many bytes of a file, as a full disk does."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 class FormatContract:
@@ -196,7 +184,7 @@ class FormatContract:
             assert_same_model(load(target), tiny("characters"))
 
     def test_a_full_disk_is_an_os_error_and_leaves_nothing(self, bilm: BiLM, target: Path) -> None:
-        with file_size_limit(3000), pytest.raises(OSError, match="File too large"):
+        with small_disk(3000), pytest.raises(OSError, match="File too large"):
             self.save(bilm, target)
         assert list(target.parent.iterdir()) == []
         self.save(bilm, target)

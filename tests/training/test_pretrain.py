@@ -4,11 +4,8 @@ import dataclasses
 import importlib.util
 import json
 import math
-import resource
 import sys
 import types
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ from elmokit.training.loop import Loop, StepResult
 from elmokit.training.pretrain import RunFiles, pretrain
 from elmokit.training.step import LanguageModelStep
 from tests.parity.allennlp_peer import load_peer, quiet, requires_peer
+from tests.small_disk import small_disk
 from tests.training.runs import count_predictions, outcome, read_log, run, settings, write_corpus, write_sentences
 
 
@@ -248,16 +246,6 @@ def test_a_loss_that_is_no_number(
     with monkeypatch.context() as patch, pytest.raises(ElmokitError, match="no checkpoint yet: begin anew"):
         patch.setattr(LanguageModelStep, "__call__", fail)
         run(settings(loop={"checkpoint_every": 50}), corpus, tmp_path / "early")
-
-
-@contextmanager
-def small_disk(num_bytes: int) -> Iterator[None]:
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.slow

@@ -62,11 +62,10 @@ def pretrain(
     changed = parse_changes(changes)
     from elmokit.training.config import PretrainConfig, read_run
 
-    read_run(PretrainConfig, config, changed)
-    check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
-    check_model(init)
     changed = _choose_input(changed, input_, config, output if resume else None)
     settings = read_run(PretrainConfig, config, changed)
+    check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
+    check_model(init)
     _look_at_text(train, input_, settings)
     from elmokit.training.pretrain import RunFiles
     from elmokit.training.pretrain import pretrain as run
@@ -124,11 +123,10 @@ def finetune(
         changed["freeze"] = json.dumps(freeze)
     from elmokit.training.config import FinetuneConfig, read_run
 
-    read_run(FinetuneConfig, config, changed)
-    check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
-    check_model(model)
     changed = _choose_input(changed, input_, config, output if resume else None)
     settings = read_run(FinetuneConfig, config, changed)
+    check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
+    check_model(model)
     _look_at_text(train, input_, settings)
     from elmokit.training.finetune import finetune as run
     from elmokit.training.pretrain import RunFiles
