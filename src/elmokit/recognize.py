@@ -116,6 +116,8 @@ def near_names(path: str | Path) -> list[str]:
 def did_you_mean(path: str | Path) -> str:
     """The near names of a missing path, to put behind it in an error; "" if there are none."""
     near = near_names(path)
+    if Path(path).is_absolute():  # long paths differ in their last names only
+        near = [Path(one).name for one in near]
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 

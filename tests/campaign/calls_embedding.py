@@ -108,7 +108,7 @@ SETTINGS: list[Row] = [
     row("embedder-none", lambda k: Embedder(None), "Embedder() was given None", ConfigError),
     row("embedder-number", lambda k: Embedder(3), "Embedder() was given 3", ConfigError),
     row("embedder-nowhere", lambda k: Embedder(k.file("nowhere")), "nowhere|does not exist", FormatError),
-    row("embedder-text", lambda k: Embedder(k.file("good.txt")), "good.txt|not a model file", FormatError),
+    row("embedder-text", lambda k: Embedder(k.file("good.txt")), "good.txt|not a model", FormatError),
     row("embedder-elmo", lambda k: Embedder(elmokit.Elmo(k.plain)), "Embedder() was given", ConfigError),
     row("state", lambda k: Embedder(k.bilm, state="keep"), "state 'keep'|reset, carry or warm", ConfigError),
     row("state-none", lambda k: Embedder(k.bilm, state=None), "state None", ConfigError),
@@ -220,7 +220,7 @@ DUMPS: list[Row] = [
     row("open-empty", lambda k: open_embeddings(""), "path is empty", ConfigError),
     row("open-missing", lambda k: open_embeddings(k.file("no.hdf5")), "no.hdf5|does not exist", FormatError),
     row("open-folder", lambda k: open_embeddings(k.file("folder")), "folder|not a vector store", FormatError),
-    row("open-text", lambda k: open_embeddings(k.file("good.txt")), "good.txt|.hdf5", ConfigError),
+    row("open-text", lambda k: open_embeddings(k.file("good.txt")), "good.txt|not a file of embeddings", FormatError),
     row("open-model", lambda k: open_embeddings(k.file("bilm/weights.hdf5")), "weights.hdf5|elmokit.load", FormatError),
     row(
         "open-garbage-hdf5", lambda k: open_embeddings(k.file("garbage.hdf5")), "garbage.hdf5|not an HDF5", FormatError

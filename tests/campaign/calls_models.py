@@ -38,7 +38,7 @@ LOADING: list[Row] = [
     row("load-long", lambda k: elmokit.load("x" * 5000), "xxx", FormatError),
     row("load-published-typo", lambda k: elmokit.load("many-langs/xx"), "many-langs/xx", FormatError),
     row("load-empty-folder", lambda k: elmokit.load(k.file("folder")), "folder|holds no model", FormatError),
-    row("load-text", lambda k: elmokit.load(k.file("good.txt")), "good.txt|is not a model file", FormatError),
+    row("load-text", lambda k: elmokit.load(k.file("good.txt")), "good.txt|not a model", FormatError),
     row("load-garbage-hdf5", lambda k: elmokit.load(k.file("garbage.hdf5")), "garbage.hdf5", FormatError),
     row("load-garbage-zip", lambda k: elmokit.load(k.file("garbage.zip")), "garbage.zip", FormatError),
     row("load-json", lambda k: elmokit.load(k.file("other.json")), "other.json", FormatError),
@@ -46,7 +46,7 @@ LOADING: list[Row] = [
     row("load-cut-weights", lambda k: elmokit.load(k.file("cut-weights")), "model.safetensors|cut short", WeightsError),
     row("load-no-config", lambda k: elmokit.load(k.file("no-config")), "config.json|cannot be read", ConfigError),
     row("load-many-langs", lambda k: elmokit.load(k.file("many")), "mine.json|architecture file", FormatError),
-    row("load-task", lambda k: elmokit.load(k.file("task")), "task model, not a biLM", FormatError),
+    row("load-task", lambda k: elmokit.load(k.file("task")), "task model|not a model", FormatError),
     row("load-weights-number", lambda k: elmokit.load(k.file("bilm/options.json"), weights=3), "weights (3)"),
     row(
         "load-weights-missing",

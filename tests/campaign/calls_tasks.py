@@ -102,7 +102,7 @@ TASK: list[Row] = [
     ),
     row("task-config-none", lambda k: read_task_config("ner", None), "preset|None", ConfigError),
     row("task-settings", lambda k: TASKS["ner"].read_settings({"width": 3}), "ner|width", ConfigError),
-    row("load-trained-missing", lambda k: load_trained(k.file("no"), TASKS), "no|task model", FormatError),
+    row("load-trained-missing", lambda k: load_trained(k.file("no"), TASKS), "does not exist|task train", FormatError),
     row("load-trained-model", lambda k: load_trained(k.file("model"), TASKS), "model|task model", FormatError),
     row("load-trained-version", lambda k: load_trained(k.file("task"), TASKS), "elmokit-task 9", FormatError),
     row("load-trained-none", lambda k: load_trained(None, TASKS), "path (None)", ConfigError),
@@ -168,7 +168,7 @@ ANALYSIS: list[Row] = [
     row("usage-forms", lambda k: _usage(k, forms=()), "forms", ConfigError),
     row("usage-groups", lambda k: _usage(k, num_groups=50), "50 groups", InputError),
     row("groups-0", lambda k: induce(np.zeros((5, 4)), 0), "0 groups", InputError),
-    row("groups-few", lambda k: induce(np.zeros((1, 4))), "1 occurrences", InputError),
+    row("groups-few", lambda k: induce(np.zeros((1, 4))), "1 occurrence ", InputError),
     row(
         "report-twice",
         lambda k: write_report(Report("t", (_chart(), _chart()), {}), k.new("r")),

@@ -26,7 +26,7 @@ ROWS = [
     row("pretrain tiny --train empty.txt --output out", 1, "empty.txt", "has no word"),
     row("pretrain tiny --train blank.txt --output out", 1, "blank.txt", "has no word"),
     row("pretrain tiny --train latin1.txt --output out", 1, "latin1.txt", "is not UTF-8"),
-    row("pretrain tiny --train noise.bin --output out", 1, "noise.bin", "a text file", "a binary file"),
+    row("pretrain tiny --train noise.bin --output out", 1, "noise.bin", "a binary file"),
     row("pretrain tiny --train cut.txt.gz --output out", 1, "cut.txt.gz", "is damaged"),
     row("pretrain tiny --train vectors.npz --output out", 1, "vectors.npz", "a file of embeddings", "not text"),
     row(
@@ -183,9 +183,7 @@ ROWS = [
     row("task train ner --train two.conll --dev dev.conll --output out", 1, "two.conll"),
     row("task train ner --train untagged.conll --dev dev.conll --output out", 1, "untagged.conll", "no entity"),
     row("task train ner --train empty.txt --dev dev.conll --output out", 1, "empty.txt", "no example"),
-    row(
-        "task train ner --train noise.bin --dev dev.conll --output out", 1, "noise.bin", "a text file", "a binary file"
-    ),
+    row("task train ner --train noise.bin --dev dev.conll --output out", 1, "noise.bin", "a binary file"),
     row(f"task train ner {DATA} --output tagger", 1, "--output", "holds a run already"),
     row(f"task train ner {DATA} --output tagger/model", 1, "tagger/model", "holds files that are not a run's"),
     row(f"task train ner {DATA} --output model", 1, "--output", "holds files that are not a run's"),
@@ -233,7 +231,7 @@ ROWS = [
     row("task predict ner tagger/model", 2, "ner"),
     row('task predict ner tagger/model --premise "Ada slept."', 2, "--premise"),
     row("task predict ner tagger/model --input-file nothing", 1, "nothing", "no file matches"),
-    row("task predict ner tagger/model --input-file noise.bin", 1, "noise.bin", "a text file", "a binary file"),
+    row("task predict ner tagger/model --input-file noise.bin", 1, "noise.bin", "a binary file"),
     row("task predict ner tagger/model --input-file latin1.txt", 1, "latin1.txt", "is not UTF-8"),
     row('task predict nerd tagger/model "Ada slept."', 1, "no task named"),
     row(f"task compare ner {DATA} --output out", 2, "Missing option '--test"),

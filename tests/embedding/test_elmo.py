@@ -37,3 +37,18 @@ def test_the_bounds_of_dropout(bilm: BiLM, dropout: float) -> None:
     assert elmokit.Elmo(bilm, dropout=dropout).mixes.dropout.p == dropout
     with pytest.raises(ConfigError, match=r"dropout \(1\) must be a number of at least 0 and below 1"):
         elmokit.Elmo(bilm, dropout=1)
+
+
+def test_a_frozen_bilm_has_nothing_to_learn(bilm: BiLM) -> None:
+    elmo = elmokit.Elmo(bilm, num_outputs=2)
+    assert all(name.startswith("mixes.") for name, one in elmo.named_parameters() if one.requires_grad)
+    assert not any(one.requires_grad for one in bilm.parameters())
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_mixes_work_under_autocast(bilm: BiLM, dtype: torch.dtype) -> None:
+    ids = bilm.to_char_ids([["the", "play"]])
+    with torch.autocast("cpu", dtype):
+        (out,) = elmokit.Elmo(bilm, dropout=0)(ids).representations
+    (plain,) = elmokit.Elmo(bilm, dropout=0)(ids).representations
+    torch.testing.assert_close(out.float(), plain, atol=0.05, rtol=0.05)

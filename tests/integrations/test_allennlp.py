@@ -10,8 +10,10 @@ import pytest
 import torch
 
 import elmokit
-from elmokit.errors import ConfigError, ElmokitWarning, InputError
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
+from elmokit.formats import save
 from elmokit.integrations.allennlp import Elmo, ElmoEmbedder, batch_to_ids
+from elmokit.model.bilm import BiLM
 from tests.parity.allennlp_peer import importable, load_peer, quiet, requires_peer
 from tests.reference import random_bilm, write_bilm
 
@@ -260,3 +262,27 @@ def test_embed_file_leaves_nothing_behind_when_it_fails(files: Files, tmp_path: 
     with pytest.raises(ConfigError, match="output_format"):
         embedder.embed_file(io.StringIO("a\n"), str(tmp_path / "out.hdf5"), "best")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", ["input", "peer", "notes", "own"])
+def test_embed_file_replaces_only_its_own_dumps(kind: str, bilm: BiLM, tmp_path: Path) -> None:
+    save(bilm, tmp_path / "m", format="bilm")
+    embedder = ElmoEmbedder(str(tmp_path / "m/options.json"), str(tmp_path / "m/weights.hdf5"))
+    source, output = tmp_path / "in.txt", tmp_path / "out.hdf5"
+    source.write_text("the play\n", encoding="utf-8")
+    if kind == "peer":
+        with h5py.File(output, "w") as file:
+            file["0"] = np.zeros((3, 2, 4), np.float32)
+    elif kind == "notes":
+        output.write_text("mine")
+    elif kind == "own":
+        embedder.embed_file(source.open(encoding="utf-8"), str(output))
+    else:
+        output = source
+    before = output.read_bytes()
+    if kind == "own":
+        embedder.embed_file(source.open(encoding="utf-8"), str(output))
+        return
+    with source.open(encoding="utf-8") as file, pytest.raises(FormatError, match=r"left alone|is an input"):
+        embedder.embed_file(file, str(output))
+    assert output.read_bytes() == before

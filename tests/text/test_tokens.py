@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmokit.errors import InputError
+from elmokit.errors import ElmokitWarning, InputError
 from elmokit.text.tokens import check_sentences, check_texts, check_tokens
 from tests.formats.makers import assert_one_sentence
 
@@ -81,3 +81,11 @@ def test_nothing_is_read_ahead() -> None:
     texts = check_texts(stream, "inputs")
     assert next(stream) == "a"
     assert list(texts) == ["b"]
+
+
+def test_sentences_in_the_place_of_tokens_are_warned_about_once() -> None:
+    documents = [["The play was cancelled.", "They play."], ["One more. Two more."]]
+    with pytest.warns(ElmokitWarning, match="text 0 is a list.*'The play was cancelled.' has spaces in it") as caught:
+        assert len(list(check_texts(documents, "inputs"))) == 2
+    assert len(caught) == 1
+    list(check_texts([["The", "play"], "The play.", ["a\u00a0b"]], "inputs"))  # no warning

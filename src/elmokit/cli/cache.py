@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli.commands import Commands
+
 if TYPE_CHECKING:
     from elmokit.cli.cached_items import Item
 
-cache = typer.Typer(
-    name="cache",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+cache = Commands("cache")
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _ALIASES = {"neighbours": "neighbors"}
 
@@ -60,7 +59,7 @@ def show(context: typer.Context, as_json: JsonOption = False) -> None:
 def clear(
     kinds: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KIND]…", help="downloads, layers, neighbors or engine; by default all."),
+        typer.Argument(metavar="KIND", help="downloads, layers, neighbors or engine; by default all."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: JsonOption = False,

@@ -5,6 +5,7 @@ from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.models import Default
 
 
 class _Command(TyperCommand):
@@ -31,14 +32,19 @@ def _without_types_of_flags(parameters: Any) -> Any:
 
 
 class Commands(typer.Typer):
-    """Commands under one name, with the same manners everywhere: `-h`, and help where no command is named."""
+    """Commands under one name, with the same manners everywhere.
 
-    def __init__(self, name: str, help: str) -> None:
+    Args:
+        name: of the group.
+        help: one line; None where the name alone does something, and the callback that does it has the help.
+    """
+
+    def __init__(self, name: str, help: str | None = None) -> None:
         super().__init__(
             name=name,
-            help=help,
+            help=Default(None) if help is None else help,
             cls=_Group,
-            no_args_is_help=True,
+            no_args_is_help=help is not None,
             add_completion=False,
             pretty_exceptions_enable=False,
             context_settings={"help_option_names": ["-h", "--help"]},

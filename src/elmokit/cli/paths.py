@@ -28,6 +28,7 @@ def check_exists(path: Path, remedy: str) -> None:
         remedy: what to give instead, as the end of the sentence.
     """
     from elmokit.errors import InputError
+    from elmokit.recognize import did_you_mean
 
     if not path.exists():
-        raise InputError(f"{path} does not exist: {remedy}.")
+        raise InputError(f"{path} does not exist{did_you_mean(path)}: {remedy}.")

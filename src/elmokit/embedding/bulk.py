@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from elmokit.arguments import check_integer, check_path, shown
+from elmokit.arguments import check_flag, check_integer, check_path, shown
 from elmokit.embedding.dumps import check_output, dump_format, guard_dump, jsonl, open_embeddings, write_part
 from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output
 from elmokit.embedding.journal import (
@@ -141,7 +141,7 @@ def embed_file(
     inputs = [source, embedder.name]
     refuse_input(output, inputs)
     refuse_input(journal, inputs)
-    if options.overwrite:
+    if check_flag("overwrite", options.overwrite):
         guard_dump(output, inputs=inputs, overwrite=True)
     with naming_destination(output):
         return replace(run.to_file(final, journal), output=str(output))
@@ -158,6 +158,7 @@ class _Run:
         ):
             if value not in known:
                 raise ConfigError(f"{name} {value!r} is unknown: choose {' or '.join(known)}.")
+        check_flag("resume", options.resume)
         self._source = source
         self._embedder = embedder
         if str(source) != "-":
@@ -169,10 +170,9 @@ class _Run:
         self._progress = Progress()
         if embedder.state == "carry":
             embedder.runner.carried = None
-        if options.batch_size is not None:
-            check_integer("batch_size", options.batch_size, at_least=1)
+        size = None if options.batch_size is None else check_integer("batch_size", options.batch_size, at_least=1)
         carry = embedder.state == "carry"
-        self._batch_size = options.batch_size or (CARRY_ROWS if carry else None)
+        self._batch_size = size or (CARRY_ROWS if carry else None)
         self._step = self._batch_size or 1 if carry else 1
 
     @property
@@ -338,6 +338,6 @@ class _Run:
 
 def layers_text(layers: Layers) -> str:
     """The layers that were asked for, as dumps keep it."""
-    if isinstance(layers, str | int):
+    if isinstance(layers, str | int | np.integer):
         return str(layers)
     return ",".join(repr(float(weight)) for weight in layers)

@@ -31,7 +31,7 @@ class Elmo(nn.Module):
         num_outputs: mixes to learn, at least 1; see `ElmoMixes`.
         dropout: see `ElmoMixes`.
         layer_norm: see `ScalarMix`.
-        trainable: let the task tune the biLM too; by default it is frozen: no gradient reaches it.
+        trainable: let the task tune the biLM too; by default it is frozen: its parameters no longer require gradients.
         keep_boundaries: keep the vectors of `<S>` and `</S>`.
     """
 
@@ -53,6 +53,8 @@ class Elmo(nn.Module):
             bilm = load(bilm)
         if not isinstance(bilm, BiLM):
             raise ConfigError(f"Elmo() was given {shown(bilm)}: give a loaded model, or the name or path of one.")
+        if not trainable:
+            bilm.requires_grad_(False)
         self.bilm = bilm
         self.mixes = ElmoMixes(bilm.config.num_layers, num_outputs, dropout=dropout, layer_norm=layer_norm)
 

@@ -64,8 +64,8 @@ class Embedder:
     such text (see `elmokit.embedding.finite`).
 
     Args:
-        bilm: a loaded model, which is used as it is and stays the caller's; or the name or path of one, which is loaded
-            as `elmokit.load` does.
+        bilm: a loaded model, which stays the caller's, and whose weights may change; or the name or path of one, which
+            is loaded as `elmokit.load` does.
         state: "reset" starts every sentence from zero. "warm" starts every sentence from the state after a neutral
             prefix. "carry" continues from the last batch, row by row, as the peers do: order and batch size matter.
         threads: cores to use on a CPU; None takes all that the process may use.
@@ -102,6 +102,7 @@ class Embedder:
         self.state: State = state
         self.runner = self._make_runner()
         self._fingerprint: str | None = None
+        self._weights = _weights_state(bilm)
 
     @classmethod
     def from_pretrained(
@@ -123,6 +124,7 @@ class Embedder:
     def to(self, device: str | torch.device) -> Self:
         """Move the model to a device; a carried state starts again from zero."""
         self.bilm = _moved(self.bilm, device)
+        self._weights = _weights_state(self.bilm)
         if self.runner.device != next(self.bilm.parameters()).device:
             self.runner = self._make_runner()
         return self
@@ -139,9 +141,18 @@ class Embedder:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the model, as `elmokit info` prints it."""
+        self._follow_weights()
         if self._fingerprint is None:
             self._fingerprint = fingerprint(self.bilm)
         return self._fingerprint
+
+    def _follow_weights(self) -> None:
+        """Forget what was computed with other weights, which somebody may have trained or loaded meanwhile."""
+        if (now := _weights_state(self.bilm)) != self._weights:
+            carried = self.runner.carried
+            self.runner = self._make_runner()
+            self.runner.carried = carried
+            self._fingerprint, self._weights = None, now
 
     def count_unknown(self, tokens: Iterable[str]) -> int:
         """How many tokens have only the vector of `<UNK>`: none if the model reads characters."""
@@ -255,6 +266,7 @@ class Embedder:
 
         The inputs are taken to be str or lists of str. In messages they are called `what` and numbered from `first`.
         """
+        self._follow_weights()
         texts = [_sentences(text, split_sentences) for text in inputs]
         sentences = [sentence for text in texts for sentence, _ in text]
         vectors = iter(
@@ -373,3 +385,8 @@ def _moved(bilm: BiLM, device: Any) -> BiLM:
         raise ConfigError(
             f"the model cannot be put on device {str(device)!r} ({reason}): give one that this machine has, e.g. cpu."
         ) from None
+
+
+def _weights_state(bilm: BiLM) -> tuple[tuple[int, int], ...]:
+    """What differs once a weight has been changed in place or replaced."""
+    return tuple((one.data_ptr(), 0 if one.is_inference() else one._version) for one in bilm.parameters())

@@ -82,12 +82,14 @@ def _weights(layers: Layers, num_layers: int) -> tuple[float, ...] | None:
         if layers == "top":
             return _one_hot(num_layers - 1, num_layers)
         raise ConfigError(f"layers {layers!r} is unknown: choose all, top, average, a layer's number or weights.")
+    if hasattr(layers, "detach"):  # learned by a mix
+        layers = layers.detach().cpu().tolist()
     if isinstance(layers, Sequence | np.ndarray):
         try:
             weights = tuple(float(weight) for weight in layers)
         except (TypeError, ValueError):
             weights = ()
-        if len(weights) != num_layers or not np.isfinite(weights).all() or not any(weights):
+        if len(weights) != num_layers or not _are_finite(weights) or not any(weights):
             raise ConfigError(
                 f"layers has {len(layers)} weights, {shown(layers)}: give one finite number for each of "
                 f"the {num_layers} layers, not all zero."
@@ -102,6 +104,11 @@ def _weights(layers: Layers, num_layers: int) -> tuple[float, ...] | None:
     if isinstance(layers, bool) or not 0 <= number < num_layers:
         raise ConfigError(f"there is no layer {layers}: this model has layers 0 to {num_layers - 1}.")
     return _one_hot(number, num_layers)
+
+
+def _are_finite(weights: Sequence[float]) -> bool:
+    with np.errstate(over="ignore"):
+        return bool(np.isfinite(np.asarray(weights, dtype=np.float32)).all())
 
 
 def _one_hot(place: int, length: int) -> tuple[float, ...]:

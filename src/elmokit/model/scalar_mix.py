@@ -64,8 +64,10 @@ class ScalarMix(nn.Module):
             raise InputError(f"{layers.shape[0]} layers were given to a mix of {len(self.weights)}.")
         if self.layer_norm is not None:
             layers = self._normalize(layers, mask)  # (L, B, T, D)
-        mixed: Tensor = torch.tensordot(self.layer_weights, layers, dims=1)  # (B, T, D)
-        return self.gamma * mixed
+        if not layers.is_floating_point():
+            raise InputError(f"layers are {layers.dtype}: give floating-point numbers, as a biLM does.")
+        mixed: Tensor = torch.tensordot(self.layer_weights.to(layers.dtype), layers, dims=1)  # (B, T, D)
+        return self.gamma.to(layers.dtype) * mixed
 
     def _normalize(self, layers: Tensor, mask: Tensor) -> Tensor:
         if self.layer_norm == "token":

@@ -4,10 +4,11 @@ A wrong value is named by its place: which text, which token, of which type, and
 tables as often as from text, so the usual ones are empty cells (None, NaN), numbers and bytes.
 """
 
+import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any
 
-from elmokit.errors import InputError
+from elmokit.errors import ElmokitWarning, InputError
 
 _NOT_A_LIST = (bytes, bytearray, memoryview, Mapping, Set)
 
@@ -54,7 +55,24 @@ def check_texts(texts: Any, name: str) -> Iterator[str | tuple[str, ...]]:
     if hasattr(texts, "iterrows"):  # a pandas table iterates over the names of its columns
         raise InputError(f"{name} is a table ({type(texts).__name__}): give one of its columns, e.g. df['text'].")
     _series(texts, name, "texts come as a list", consume=False)
-    return (check_text(text, f"text {number}") for number, text in enumerate(texts))
+    return _watch_for_sentences(check_text(text, f"text {number}") for number, text in enumerate(texts))
+
+
+def _watch_for_sentences(texts: Iterator[str | tuple[str, ...]]) -> Iterator[str | tuple[str, ...]]:
+    """Warn once if what should be tokens looks like a list of sentences."""
+    warned = False
+    for number, text in enumerate(texts):
+        if not warned and not isinstance(text, str):
+            sentence = next((token for token in text if " " in token.strip()), None)
+            if sentence is not None:
+                warned = True
+                warnings.warn(
+                    f"text {number} is a list, so its items are taken as tokens, but {sentence[:40]!r} has spaces in "
+                    "it: give raw text as a str.",
+                    ElmokitWarning,
+                    stacklevel=3,
+                )
+        yield text
 
 
 def check_sentences(sentences: Any, name: str = "sentences") -> Iterator[tuple[str, ...]]:

@@ -78,6 +78,7 @@ def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Itera
         errors: What to do with bytes that are not UTF-8, as in `open`.
     """
     check_input(input)
+    path = check_path("path", path)
     yield from (tokens for _, _, tokens in _read_located(path, input, errors))
 
 

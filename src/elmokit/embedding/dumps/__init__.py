@@ -10,7 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from elmokit.arguments import check_path, shown
+from elmokit.arguments import check_flag, check_path, shown
 from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.errors import ConfigError, ElmokitError, FormatError
@@ -48,6 +48,7 @@ def check_output(output: str | Path) -> None:
 
 def guard_dump(output: str | Path, *, inputs: Iterable[str | Path] = (), overwrite: bool = False) -> Path:
     """Refuse an output that is an input, or exists and is not a dump of ours to overwrite."""
+    check_flag("overwrite", overwrite)
     return guard_output(output, kind="a dump of embeddings", is_ours=is_own_dump, inputs=inputs, overwrite=overwrite)
 
 

@@ -12,15 +12,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmokit._version import __version__
 from elmokit.arguments import check_integer, check_path, shown
-from elmokit.embedding.dumps import open_embeddings
-from elmokit.errors import ConfigError, ElmokitError, InputError
+from elmokit.errors import ConfigError, InputError
 from elmokit.filesystem import atomic_path, guard_output
 from elmokit.formats.published import PUBLISHED
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
 from elmokit.model.bilm import remove_boundaries
 from elmokit.text.tokens import check_sentences
 
+_MARK = "elmokit_version"
+"""The attribute by which our dumps are known; AllenNLP ignores it."""
 _OPTIONS, _WEIGHTS = (file.url for file in PUBLISHED["original"].files)
 
 
@@ -82,7 +84,7 @@ class ElmoEmbedder:
         Args:
             input_file: the open file; it is closed at the end.
             output_file_path: where the dump goes; it has that name only when it is whole. As in AllenNLP an earlier
-                dump is replaced; the input and files of another kind are not.
+                dump of this method is replaced; no other file is.
             output_format: "all" layers, "top" or "average".
             batch_size: sentences at a time, which with the carried state decides the vectors.
             forget_sentences: leave out `sentence_to_index`.
@@ -97,13 +99,14 @@ class ElmoEmbedder:
         source = getattr(input_file, "name", None)
         guard_output(
             output_file_path,
-            kind="an HDF5 file of embeddings",
-            is_ours=_is_dump,
+            kind="a dump of embed_file",
+            is_ours=_is_own_dump,
             inputs=[source] if isinstance(source, str | Path) else [],
             overwrite=True,  # as AllenNLP does
         )
         index: dict[str, str] = {}
         with input_file, atomic_path(output_file_path) as temporary, h5py.File(temporary, "w") as dump:
+            dump.attrs[_MARK] = __version__
             lines = _Lines(input_file)
             for number, layers in enumerate(self.embed_sentences(lines, batch_size)):
                 sentence = lines.pending.pop(number)
@@ -119,11 +122,11 @@ class ElmoEmbedder:
                 dump.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = json.dumps(index)
 
 
-def _is_dump(path: Path) -> bool:
+def _is_own_dump(path: Path) -> bool:
     try:
-        with open_embeddings(path):
-            return True
-    except ElmokitError:
+        with h5py.File(path, "r") as dump:
+            return _MARK in dump.attrs
+    except OSError:
         return False
 
 
