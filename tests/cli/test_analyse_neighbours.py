@@ -170,7 +170,7 @@ def test_bad_corpora_and_indexes_are_one_sentence(folder: Path, bilm: BiLM, run:
     words = [SENTENCE, "--word", "play"]
     (folder / "empty.txt").write_text("\n", encoding="utf-8")
     assert_refused(run(*words, "--corpus", "empty.txt"), "the corpus empty.txt has no token")
-    assert_refused(run(*words, "--corpus", "no.txt"), "no.txt does not exist: give the text")
+    assert_refused(run(*words, "--corpus", "no.txt"), "no.txt does not exist (did you mean corpus.txt?): give the text")
     (folder / "unfinished").mkdir()
     assert_refused(run(*words, "--index", "unfinished"), "unfinished holds no finished index: give the corpus too")
     assert_refused(run(*words, "--index", "index"), "index does not exist: give a finished index")

@@ -81,6 +81,7 @@ def test_nothing_is_written_before_something_is_prepared(embedder: Embedder, tmp
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.filterwarnings("ignore:text 0 is a list")
 def test_tokens_are_told_apart_by_more_than_their_text(embedder: Embedder, tmp_path: Path) -> None:
     store = LayerStore(embedder, tmp_path)
     pairs = [["a b"], ["a", "b"], ['a", "b']]
