@@ -34,7 +34,8 @@ except ImportError:  # a system without file locks
 LOCK = ".lock"
 """The name of a lock file, unless the folder's format says otherwise."""
 _TEMPORARY = re.compile(r"\.(?P<name>.+)\.\d+\.[0-9a-f]{8}\.(?P<kind>tmp|old)(\.[^.]+)?")
-_ERROR_CODE = re.compile(r"(?:errno = |code: |\[Errno )(\d+)")
+_HIDDEN_TEMPORARY = re.compile(r"\..+\.tmp(\.[^.]+)?")
+_ERROR_CODE = re.compile(r"(?:errno = |code: |os error |\[Errno )(\d+)")
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
 WAIT_POLLS, WAIT_SECONDS = 3000, 0.2
@@ -67,6 +68,8 @@ def guard_output(
     Raises:
         FormatError: if `output` is an input, holds one, or exists and may not be replaced. Nothing is changed.
     """
+    if str(output) in ("", "-"):
+        raise FormatError(f"{str(output)!r} is not a name for {kind}: give the name of a file or folder.")
     final = Path(output).resolve()
     refuse_input(output, inputs)
     if not os.path.lexists(final) or (final.is_dir() and is_empty(final)):
@@ -134,7 +137,7 @@ def naming_destination(path: str | Path) -> Iterator[None]:
 
 
 def _is_temporary(name: object) -> bool:
-    return isinstance(name, str | Path) and any(_TEMPORARY.fullmatch(part) for part in Path(name).parts)
+    return isinstance(name, str | Path) and any(_HIDDEN_TEMPORARY.fullmatch(part) for part in Path(name).parts)
 
 
 def _code_in(text: str) -> int | None:

@@ -38,8 +38,8 @@ _SIGNATURES = {
     b"\xff\xd8\xff": "a picture (JPEG)",
     b"\xd0\xcf\x11\xe0": "an old Word or Excel file",
     b"\x7fELF": "a program or library",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
+    b"\xff\xfe": "a UTF-16 file",
+    b"\xfe\xff": "a UTF-16 file",
     b"\x93NUMPY": "a NumPy array (.npy)",
 }
 _DUMP_USE = "`elmokit convert` and open_embeddings read it"
@@ -104,7 +104,7 @@ def near_names(path: str | Path) -> list[str]:
             names = sorted(os.listdir(found)) if len(part) < 256 else []
         except OSError:
             return []
-        by_lower = {name.lower(): name for name in reversed(names)}
+        by_lower = {name.lower(): name for name in reversed(names) if name != part}
         near = difflib.get_close_matches(part.lower(), by_lower, n=3, cutoff=0.6)
         rest = parts[number + 1 :]
         whole = [found.joinpath(by_lower[name], *rest) for name in near]

@@ -131,6 +131,7 @@ ROWS = [
     ),
     row("pretrain tiny --train prose.txt --output out --device moon", 1, "moon", "cannot be used here"),
     row("pretrain tiny --train prose.txt --output out --threads 0", 2, "--threads", "greater than or equal to"),
+    row("pretrain tiny --train prose.txt --output -", 1, "is not a name for"),
     # finetune
     row("finetune", 2, "Missing argument 'MODEL"),
     row("finetune model", 2, "Missing option '--train"),

@@ -73,6 +73,9 @@ ROWS = [
     row("convert run/log.jsonl out.npz", 1, "run/log.jsonl"),
     row("convert tagger/model out", 1, "tagger/model", "not a model", "is a task model"),
     row('convert "a folder" out', 1, "a folder", "weights"),
+    row("convert model model/sub", 1, "model/sub", "is inside"),
+    row("convert model -", 1, "is not a name for"),
+    row("convert missing.npz out.hdf5", 1, "there is no file missing.npz"),
     # embed
     row("embed", 2, "Missing argument 'INPUT"),
     row("embed prose.txt", 2, "say what to write"),
@@ -148,6 +151,8 @@ ROWS = [
     row("embed prose.txt /proc/out.npz --model model", 1, "/proc/out.npz", "No such file or directory"),
     row("embed prose.txt out.npz --model model --int8 --precision x", 2, "--precision", "No such option"),
     # corpus
+    row("corpus vocab prose.txt --output -", 1, "is not a name for"),
+    row("corpus shard prose.txt --output - --shards 2", 1, "is not a name for"),
     row("corpus bogus", 2, "bogus", "No such command"),
     row("corpus check", 2, "Missing argument 'FILES"),
     row("corpus check nothing.txt", 1, "nothing.txt", "no file matches", "did you mean"),

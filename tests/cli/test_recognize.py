@@ -68,7 +68,7 @@ WHAT = {
     "word.docx": "an Office file (Word, Excel or PowerPoint)",
     "checkpoint.pt": "a PyTorch file (a checkpoint)",
     "paper.pdf": "a PDF file",
-    "utf16.txt": "text in UTF-16",
+    "utf16.txt": "a UTF-16 file",
     "empty.txt": "an empty file",
     "noise.bin": "a binary file",
     "some.json": "a JSON file",

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -445,3 +446,30 @@ def test_a_bilm_that_is_not_there(data: dict[str, Any], tmp_path: Path) -> None:
 def test_no_bilm_is_a_model_without_elmo(data: dict[str, Any], tmp_path: Path) -> None:
     result = train({**data, "bilm": None}, tmp_path / "run", {"num_epochs": 1, "elmo": {"place": "both"}})
     assert result["bilm"] is None and result["mixes"] == []
+
+
+@pytest.mark.slow
+def test_the_result_of_a_finished_run_is_not_that_of_other_data(data: dict[str, Any], tmp_path: Path) -> None:
+    output, few = tmp_path / "run", {"num_epochs": 1}
+    result = train(data, output, few)
+    assert train(data, output, few, resume=True) == result
+    other = {**data, "train": [str(write_entities(tmp_path / "other.conll", 5, seed=9))]}
+    with pytest.raises(ConfigError, match="a finished run with other train files than now"):
+        train(other, output, few, resume=True)
+    with pytest.raises(ConfigError, match="a finished run with other test files than now"):
+        train({**data, "test": []}, output, few, resume=True)
+    save(build_tiny("one-layer"), tmp_path / "another")
+    with pytest.raises(ConfigError, match="a finished run on another biLM"):
+        train({**data, "bilm": str(tmp_path / "another")}, output, few, resume=True)
+
+
+@pytest.mark.slow
+def test_pipes_are_refused_before_they_hang(data: dict[str, Any], tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    pipe = [str(tmp_path / "pipe")]
+    for name in ("train", "dev", "test"):
+        with pytest.raises(InputError, match="pipe is a pipe or a device"):
+            train({**data, name: pipe}, tmp_path / "run")
+    train(data, tmp_path / "run", {"num_epochs": 1})
+    with pytest.raises(InputError, match="pipe is a pipe or a device"):
+        evaluate_task(load_trained(tmp_path / "run/model", TASKS), pipe)

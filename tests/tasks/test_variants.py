@@ -176,7 +176,7 @@ def test_a_done_run_of_something_else_is_refused(folder: Path, launched: list[st
         run_all(build_experiment(folder, seeds=(1,), changes={"batch_size": "4"}), variants(folder))
     save(build_tiny("one-layer"), folder / "other")
     other = Variant("elmo", "+ ELMo", bilm=str(folder / "other"))
-    with pytest.raises(ConfigError, match=r"elmo-1 holds a finished run on another biLM than .*other: give its own"):
+    with pytest.raises(ConfigError, match=r"elmo-1 holds a finished run on another biLM: give its own"):
         run_all(experiment, (BASELINE, other))
     for name in ("train", "dev", "test"):
         path = folder / f"{name}.conll"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -72,6 +73,16 @@ def test_resuming_a_finished_run_changes_nothing(corpus: dict[str, list[str]], t
         assert run(config, corpus, output, resume=True).reason == reason
         assert outcome(output) == before
     assert reason == "patience"
+
+
+def test_a_finished_run_without_its_checkpoints_is_left_alone(corpus: dict[str, list[str]], tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    run(settings("full", loop={"max_steps": 2}), corpus, output)
+    shutil.rmtree(output / "checkpoints")
+    before = {path: path.read_bytes() for path in output.rglob("*") if path.is_file()}
+    with pytest.raises(ConfigError, match=r"a finished run whose checkpoints are gone.*another --output"):
+        run(settings("full", loop={"max_steps": 3}), corpus, output, resume=True)
+    assert {path: path.read_bytes() for path in output.rglob("*") if path.is_file()} == before
 
 
 @pytest.mark.slow

@@ -43,6 +43,7 @@ def convert(
     target = choose_output(dst, output, "DST")
     from elmokit.embedding.dumps import FORMATS, convert_dump, is_dump
     from elmokit.errors import FormatError
+    from elmokit.recognize import did_you_mean
 
     to_dump = target.suffix.lower() in FORMATS
     if is_dump(source):
@@ -55,13 +56,15 @@ def convert(
         typer.echo(f"wrote {target} ({counted(count, 'sentence')})", err=True)
         return
     if to_dump:
+        if not Path(source).exists():
+            raise FormatError(f"there is no file {source}{did_you_mean(source)}: give a file of embeddings.")
         raise FormatError(
             f"{source} is no file of embeddings, but DST {target} would be one: give a directory for a model, or make "
             "embeddings with elmokit embed."
         )
     from elmokit.formats import load, save
 
-    to = to or ("nlpl" if target.suffix == ".zip" else "native")
+    to = to or ("nlpl" if target.suffix.lower() == ".zip" else "native")
     if to != "nlpl" and target.suffix.lower() == ".zip":
         raise FormatError(
             f"{target} ends in .zip, but the {to} format is a folder: give another name, or choose --to nlpl."

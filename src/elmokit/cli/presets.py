@@ -24,7 +24,7 @@ class _Row(NamedTuple):
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Show the settings of this one.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the settings of this one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """List the presets, or the settings of one: their values, and what each means.

@@ -143,8 +143,14 @@ def embed_file(
     refuse_input(journal, inputs)
     if check_flag("overwrite", options.overwrite):
         guard_dump(output, inputs=inputs, overwrite=True)
-    with naming_destination(output):
+    try:
         return replace(run.to_file(final, journal), output=str(output))
+    except OSError as error:
+        if error.filename is None or Path(str(error.filename)).is_relative_to(journal):
+            error.filename = None
+            with naming_destination(output):
+                raise
+        raise
 
 
 class _Run:

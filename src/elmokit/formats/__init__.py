@@ -95,10 +95,13 @@ def save(
     check_flag("overwrite", overwrite)
     if check_flag("float16", float16) and format != "native":
         raise ConfigError(f"float16 weights cannot be written as {format}: choose native, or leave float16 out.")
-    if format == "nlpl" and path.suffix != ".zip":
+    if format == "nlpl" and path.suffix.lower() != ".zip":
         raise FormatError(f"{path} does not end in .zip, but the nlpl format is a zip: name it so.")
     from elmokit.formats import bilm_hdf5, native, nlpl
 
+    for folder in (Path(one).resolve() for one in inputs):
+        if folder.is_dir() and path.resolve() != folder and path.resolve().is_relative_to(folder):
+            raise FormatError(f"{path} is inside {folder}, the model that is read: give a name elsewhere.")
     is_own = {"native": native.is_own, "bilm": bilm_hdf5.is_own, "nlpl": nlpl.is_own}[format]
     guard_output(path, kind=f"a {format} model", is_ours=is_own, inputs=inputs, overwrite=overwrite)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -27,7 +27,7 @@ from elmokit.tasks.sets import read_examples, read_sets, warn_of_unseen
 from elmokit.tasks.step import TaskStep
 from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained
 from elmokit.tasks.words import build_table, read_vectors
-from elmokit.text.files import file_sha256
+from elmokit.text.files import file_sha256, refuse_pipes
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.corpus import find_files
 from elmokit.training.log import RunLog
@@ -35,6 +35,8 @@ from elmokit.training.loop import Loop, Report
 from elmokit.training.optim import Optimizer
 from elmokit.training.run_folder import RECORD, RESULT, RunFolder, check_run_folder, versions
 
+DATA = ("train", "dev", "test", "vectors")
+"""The files that a run reads."""
 _WORD_TABLE = "inputs.word_table"
 """The parameter of which a batch touches few rows."""
 
@@ -77,6 +79,7 @@ def train_task(
         embedding: is told how much of the data the biLM has embedded.
     """
     inputs = find_files([*files.train, *files.dev, *files.test, *files.vectors])
+    refuse_pipes(inputs)
     check_run_folder(files.output, resume=files.resume, models=[files.bilm], inputs=inputs)
     with RunFolder(files.output, config.model_dump(mode="json")):
         return _train(task, config, files, tasks=tasks, report=report, embedding=embedding)
@@ -95,6 +98,9 @@ def _train(
     output = files.output
     checkpoints = Checkpoints(output / "checkpoints", keep=1)
     if files.resume and (done := read_result(output, config)) is not None:
+        digests = {name: [file_sha256(path) for path in find_files(getattr(files, name))] for name in DATA}
+        bilm = None if files.bilm is None or config.elmo.place == "none" else fingerprint(load(files.bilm))
+        refuse_other_inputs(output, done, digests, bilm)
         shutil.rmtree(checkpoints.directory, ignore_errors=True)
         return done
     torch.manual_seed(config.seed)
@@ -215,6 +221,7 @@ def evaluate_task(
         embedding: receives how many of how many sentences the biLM has embedded.
         predicting: receives how many of how many examples have been predicted.
     """
+    refuse_pipes(find_files(patterns))
     examples = read_examples(trained.task, trained.config, patterns, training=False)
     warn_of_unseen(trained.task, trained.labels, examples, patterns)
     trained.prepare(examples, embedding)
@@ -260,6 +267,28 @@ def read_result(output: Path, config: TaskConfig) -> dict[str, Any] | None:
     return result
 
 
+def refuse_other_inputs(
+    output: Path, result: Mapping[str, Any], digests: Mapping[str, Sequence[str]], bilm: str | None
+) -> None:
+    """Refuse to take the result of a finished run for that of other data or another biLM.
+
+    Args:
+        output: the run's folder.
+        result: what its `result.json` says.
+        digests: SHA-256 of the files of now, by `DATA`.
+        bilm: fingerprint of the biLM of now; None without ELMo.
+    """
+    for name in DATA:
+        before = [file["sha256"] for file in result["data"].get(name, [])]
+        if before != list(digests.get(name, [])):
+            raise ConfigError(
+                f"{output} holds a finished run with other {name} files than now: give its own files, or another "
+                "--output."
+            )
+    if (result["bilm"] and result["bilm"]["fingerprint"]) != bilm:
+        raise ConfigError(f"{output} holds a finished run on another biLM: give its own --model, or another --output.")
+
+
 def _check_settings(output: Path, saved: Mapping[str, Any], config: TaskConfig) -> None:
     """Refuse to take the result of a finished run for that of other settings."""
     defaults = TaskConfig(task=config.task).model_dump(mode="json")  # of settings that are younger than the run
@@ -291,9 +320,7 @@ def _describe(config: TaskConfig, files: TaskFiles, trained: TrainedTask) -> dic
         "seed": config.seed,
         "bilm": trained.use and vars(trained.use),
         "data": {
-            name: [_digest(path) for path in find_files(getattr(files, name))]
-            for name in ("train", "dev", "test", "vectors")
-            if getattr(files, name)
+            name: [_digest(path) for path in find_files(getattr(files, name))] for name in DATA if getattr(files, name)
         },
         "versions": versions(),
     }

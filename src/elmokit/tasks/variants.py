@@ -27,12 +27,10 @@ from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.layer_store import Report as Embedding
 from elmokit.tasks.processes import run_side_by_side
-from elmokit.tasks.runner import read_result
+from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs
 from elmokit.tasks.sets import read_sets
-from elmokit.text.files import file_sha256
+from elmokit.text.files import file_sha256, refuse_pipes
 from elmokit.training.corpus import find_files
-
-_FILES = ("train", "dev", "test", "vectors")
 
 
 @dataclass(frozen=True)
@@ -112,7 +110,7 @@ class Experiment:
     def command(self, variant: Variant, seed: int) -> list[str]:
         """What trains a variant with a seed."""
         words = [sys.executable, "-m", "elmokit", "task", "train", self.task.name, "--preset", self.preset]
-        words += [word for name in _FILES for path in getattr(self, name) for word in (f"--{name}", path)]
+        words += [word for name in DATA for path in getattr(self, name) for word in (f"--{name}", path)]
         changes = {**self.changes, **dict(variant.changes), "seed": str(seed)}
         words += [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
         words += ["--model", variant.bilm] if variant.bilm else []
@@ -120,7 +118,7 @@ class Experiment:
 
     def digests(self) -> dict[str, list[str]]:
         """SHA-256 of all files, as results have them."""
-        named = {name: find_files(getattr(self, name)) for name in _FILES if getattr(self, name)}
+        named = {name: find_files(getattr(self, name)) for name in DATA if getattr(self, name)}
         return {name: [file_sha256(path) for path in paths] for name, paths in named.items()}
 
 
@@ -185,6 +183,7 @@ def run_all(
     for (variant, _), config in configs.items():
         if variant.bilm and config.elmo.place == "none":
             raise ConfigError("elmo.place is none, so that there is no ELMo to look at: choose input, output or both.")
+    refuse_pipes(path for name in DATA for path in find_files(getattr(experiment, name)))
     experiment.output.mkdir(parents=True, exist_ok=True)
     results: dict[_Job, dict[str, Any]] = {}
 
@@ -232,18 +231,7 @@ def _find_done(experiment: Experiment, configs: Mapping[_Job, TaskConfig]) -> di
     fingerprints = {model: fingerprint(load(model)) for model in models}
     for (variant, seed), result in found.items():
         folder = experiment.folder(variant, seed)
-        data = {name: [file["sha256"] for file in files] for name, files in result["data"].items()}
-        for name in _FILES:
-            if data.get(name) != digests.get(name):
-                raise ConfigError(
-                    f"{folder} holds a finished run with other {name} files than now: give its own files, or another "
-                    "--output."
-                )
-        bilm = result["bilm"] and result["bilm"]["fingerprint"]
-        if bilm != (variant.bilm and fingerprints[variant.bilm]):
-            raise ConfigError(
-                f"{folder} holds a finished run on another biLM than {variant.bilm}: give its own, or another --output."
-            )
+        refuse_other_inputs(folder, result, digests, variant.bilm and fingerprints[variant.bilm])
     return found
 
 

@@ -41,7 +41,8 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
         raise _reworded(path, error) from None
     if kind is not None:
         file.close()
-        raise InputError(f"{path} is {kind.words}, not text: {kind.use}.")
+        wanted = "UTF-8 text" if "UTF-16" in kind.words else "text"
+        raise InputError(f"{path} is {kind.words}, not {wanted}: {kind.use}.")
     with _Text(path, file, errors) as text:
         yield text
 

@@ -158,6 +158,11 @@ class Run:
             models=[model],
             inputs=[*self.train_files, *find_files(files.heldout), *([files.vocab] if files.vocab else [])],
         )
+        if (self.output / RESULT).exists() and not self.checkpoints.find():
+            raise ConfigError(
+                f"{self.output} holds a finished run whose checkpoints are gone, so it cannot be resumed: use "
+                f"{self.output / 'model'}, or give another --output."
+            )
         self.heldout = read_text(find_files(files.heldout), input=config.corpus.input) if files.heldout else []
         if files.heldout and not self.heldout:
             raise InputError(f"the held-out text ({', '.join(files.heldout)}) has no sentence: give files with text.")

@@ -41,6 +41,8 @@ def check_run_folder(
         models: models that the run reads; they may never be inside its folder.
         inputs: other files that the run reads; a new run's folder may not hold them.
     """
+    if str(output) == "-":
+        raise ConfigError("'-' is not a name for a run's folder: give a new folder as --output.")
     named = [model for model in models if model is not None]
     refuse_input(output, named if resume else [*named, *inputs])
     if not output.exists() or (output.is_dir() and is_empty(output)):

@@ -30,7 +30,8 @@ def dump_format(path: str | Path) -> str:
     suffix = check_path("path", path).suffix.lower()
     if suffix not in FORMATS:
         known = ", ".join(FORMATS)
-        raise ConfigError(f"{path} ends in {suffix or 'no suffix'!r}: name a file that ends in one of {known}.")
+        ending = f"ends in {suffix!r}" if suffix else "has no suffix"
+        raise ConfigError(f"{path} {ending}: name a file that ends in one of {known}.")
     return FORMATS[suffix]
 
 
