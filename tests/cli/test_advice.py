@@ -47,7 +47,12 @@ SPEAKERS = {
 }
 """Modules whose sentences name options of the command that runs, and all commands that can print them."""
 OWN_COMMAND = {
-    "training/pretrain.py": {"--init": "pretrain", "--skip-tokens": "pretrain", "--vocab": "pretrain"},
+    "training/pretrain.py": {
+        "--output": "pretrain",
+        "--init": "pretrain",
+        "--skip-tokens": "pretrain",
+        "--vocab": "pretrain",
+    },
     "training/survey.py": {"--errors": "corpus shard"},
     "formats/packaged.py": {"--float16": "convert"},
     "recognize.py": {"--resume": "pretrain", "--model": "embed", "--vocab": "pretrain", "--index": "analyze neighbors"},
