@@ -282,6 +282,13 @@ DUMPS: list[Row] = [
         "sentence 0|JSON cannot",
         FormatError,
     ),
+    row(
+        "open-index-array",
+        lambda k: _asked(k, "dump.npz", lambda e: e[np.array([0, 1])]),
+        "an int or a slice",
+        TypeError,
+    ),
+    row("open-slice-beyond", lambda k: _asked(k, "dump.npz", lambda e: e[0:2][5]), "no record 5", IndexError),
     row("store-open", lambda k: VectorStore(k.file("folder")), "not a vector store", FormatError),
     row("store-append", lambda k: StoreWriter.append(k.file("folder")), "not a vector store", FormatError),
     row("store-width", lambda k: StoreWriter.create(k.new("s"), Meta()), "width", FormatError),

@@ -12,7 +12,7 @@ ROWS = [
     row("convert model model", 1, "model", "is an input of this command"),
     row("convert model model --overwrite", 1, "model", "is an input of this command"),
     row("convert model ./model/ --overwrite", 1, "model", "is an input of this command"),
-    row("convert model ../work/model --overwrite", 1, "../work/model", "is an input of this command"),
+    row("convert model ../desk/model --overwrite", 1, "../desk/model", "is an input of this command"),
     row("convert model .", 1, "model", "holds an input of this command"),
     row("convert model . --overwrite", 1, "model", "holds an input of this command"),
     row("convert bilm bilm --to bilm --overwrite", 1, "bilm", "is an input of this command"),

@@ -24,7 +24,7 @@ class Workspace:
     """A copy of the template, made again once a command has changed it."""
 
     def __init__(self, root: Path) -> None:
-        self.template, self.folder = root / "template", root / "work"
+        self.template, self.folder = root / "template", root / "desk"
         build_workspace(self.template)
         self.restore()
         self.expected = snapshot(self.folder)

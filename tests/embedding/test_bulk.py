@@ -575,3 +575,20 @@ def test_no_json_line_is_cut_short_by_vectors_that_are_not_finite(
         embed_file(source, "-", Embedder(bilm, threads=1))
     for line in capfdbinary.readouterr().out.splitlines(keepends=True):
         assert line.endswith(b"\n") and b"NaN" not in line and json.loads(line)
+
+
+def test_numpy_numbers_and_types_are_options_too(source: Path, out: Path, embedder: Embedder) -> None:
+    options = EmbedOptions(layers=np.int64(1), batch_size=np.int64(2), dtype=np.float16)  # type: ignore[arg-type]
+    embed_file(source, out, embedder, options)
+    with open_embeddings(out) as embeddings:
+        assert (embeddings.meta.layers, embeddings.meta.dtype) == ("1", "float16")
+    plain = EmbedOptions(layers=1, batch_size=2, dtype="float16")
+    assert embed_file(source, out, embedder, plain).was_done
+
+
+def test_standard_output_without_bytes_is_named(
+    source: Path, embedder: Embedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    with pytest.raises(ConfigError, match="takes no bytes here"):
+        embed_file(source, "-", embedder)

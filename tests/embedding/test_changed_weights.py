@@ -54,3 +54,11 @@ def test_learned_weights_choose_layers(bilm: BiLM) -> None:
     ours = embedder.embed(TEXTS, layers=mix.layer_weights)
     expected = embedder.embed(TEXTS, layers=mix.layer_weights.tolist())
     np.testing.assert_array_equal(ours[0], expected[0])
+
+
+def test_half_precision_models_give_vectors(bilm: BiLM) -> None:
+    expected = Embedder(bilm).embed(TEXTS)
+    for dtype in (torch.bfloat16, torch.float16):
+        (first, _) = Embedder(copy.deepcopy(bilm).to(dtype)).embed(TEXTS)
+        assert first.dtype == np.float32
+        np.testing.assert_allclose(first, expected[0], atol=0.1)

@@ -56,7 +56,7 @@ def embed(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished OUTPUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON on stdout.")] = False,
 ) -> None:
-    """Write the vectors of every line of a file; a run that was stopped goes on when it is repeated.
+    """Write the vectors of every line of a file; repeat the command to resume a run that was stopped.
 
     \b
     Examples:

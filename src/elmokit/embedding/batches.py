@@ -200,7 +200,7 @@ class SentenceRunner:
             while forward[0]:
                 layers.append(torch.cat([forward[0].pop(), backward[0].pop()], dim=-1))
             after = BiLMState(forward[1], backward[1]) if forward[1] and backward[1] else None
-            combined = selection.combine([layer.cpu().numpy() for layer in layers])
+            combined = selection.combine([_to_numpy(layer) for layer in layers])
             del layers, forward, backward
             yield combined, after
             del combined
@@ -245,3 +245,9 @@ def _assign(batch: list[int], sentences: Sequence[Sequence[int]], max_rows: int)
         heapq.heapreplace(rows, (total + len(sentences[number]), row))
         places.append(row)
     return numbers, places
+
+
+def _to_numpy(layer: Tensor) -> Floats:
+    """A layer as an array; numpy has no bfloat16."""
+    array: Floats = (layer.float() if layer.dtype == torch.bfloat16 else layer).cpu().numpy()
+    return array

@@ -20,7 +20,7 @@ import numpy as np
 
 from elmokit.arguments import check_flag, check_integer, check_path, shown
 from elmokit.embedding.dumps import check_output, dump_format, guard_dump, jsonl, open_embeddings, write_part
-from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output
+from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output, check_dtype
 from elmokit.embedding.journal import (
     ENGINE,
     START_OVER,
@@ -134,6 +134,8 @@ def embed_file(
     options = options or EmbedOptions()
     run = _Run(source, embedder, options, report or (lambda progress: None))
     if str(output) == "-":
+        if not hasattr(sys.stdout, "buffer"):
+            raise ConfigError("output '-' is standard output, which takes no bytes here: give the name of a file.")
         return run.to_stream(sys.stdout.buffer)
     check_output(output)
     final = Path(output).resolve()
@@ -160,10 +162,10 @@ class _Run:
         for name, value, known in (
             ("errors", options.errors, ("strict", "replace")),
             ("input", options.input, INPUTS),
-            ("dtype", options.dtype, ("float32", "float16")),
         ):
             if value not in known:
                 raise ConfigError(f"{name} {value!r} is unknown: choose {' or '.join(known)}.")
+        options = replace(options, dtype=check_dtype(options.dtype).name)
         check_flag("resume", options.resume)
         self._source = source
         self._embedder = embedder

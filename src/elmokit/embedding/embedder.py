@@ -226,7 +226,9 @@ class Embedder:
         At most `window` inputs are read ahead at a time; batches are formed inside a window.
         """
         texts = check_texts(inputs, "inputs")
-        output = Output(self.select(layers, pooling), _dtype(dtype), check_flag("convert_to_tensor", convert_to_tensor))
+        output = Output(
+            self.select(layers, pooling), check_dtype(dtype), check_flag("convert_to_tensor", convert_to_tensor)
+        )
         check_flag("split_sentences", split_sentences)
         for name, value in (("batch_size", batch_size), ("window", window)):
             if value is not None:
@@ -364,7 +366,8 @@ def _sentences(text: Input, split: bool) -> list[tuple[tuple[str, ...], Sequence
     return [(tuple(text), None)]
 
 
-def _dtype(name: Any) -> Any:
+def check_dtype(name: Any) -> Any:
+    """The data type of vectors by its name or as numpy has it."""
     try:
         dtype = np.dtype(name)
     except TypeError:

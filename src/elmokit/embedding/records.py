@@ -229,7 +229,7 @@ class Embeddings(ABC):
 
     def _place(self, index: int) -> int:
         length = len(self)
-        if not hasattr(index, "__index__") or isinstance(index, bool):
+        if not hasattr(index, "__index__") or isinstance(index, bool | np.ndarray):
             raise TypeError(f"records have numbers: give an int or a slice as index, not {shown(index)}.")
         place = range(length)[index] if -length <= index < length else None
         if place is None:
@@ -259,4 +259,6 @@ class Slice(Sequence[Record]):
     def __getitem__(self, index: int | slice) -> "Record | Slice":
         if isinstance(index, slice):
             return Slice(self._embeddings, self._places[index])
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"there is no record {index}: this slice holds {len(self)}.")
         return self._embeddings[self._places[index]]

@@ -300,6 +300,8 @@ class VectorStore(Embeddings):
 
     def _chunk(self, number: int) -> Chunk:
         self._check_open()
+        if not 0 <= number < self.num_chunks:
+            raise IndexError(f"there is no chunk {number}: {self.path} holds {self.num_chunks}.")
         if number not in self._open:
             while len(self._open) >= self._open_chunks:
                 self._open.popitem(last=False)

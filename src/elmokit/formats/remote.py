@@ -11,7 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -93,6 +93,15 @@ def _download_missing(model: PublishedModel, folder: Path, progress: bool | None
             f"downloads: unset {variable}, or copy the file there."
         )
     folder.mkdir(parents=True, exist_ok=True)
+    try:
+        _download_locked(model, folder, progress)
+    except BaseException:
+        with suppress(OSError):  # it holds part of a file, to continue with
+            folder.rmdir()
+        raise
+
+
+def _download_locked(model: PublishedModel, folder: Path, progress: bool | None) -> None:
     with FolderLock(folder, wait=True), open_progress(progress) as report:
         for file in _missing(model, folder):
             target = folder / file.name

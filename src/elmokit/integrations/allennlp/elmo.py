@@ -120,6 +120,8 @@ class Elmo(nn.Module):
                 "word_inputs are ignored: this Elmo was made without vocab_to_cache.", ElmokitWarning, stacklevel=2
             )
             word_inputs = None
+        if word_inputs is not None and not isinstance(word_inputs, Tensor):
+            raise InputError(f"word_inputs are {shown(word_inputs)}: give a tensor (B, T) of places in vocab_to_cache.")
         if word_inputs is None and (not isinstance(inputs, Tensor) or inputs.dim() < 3):
             given = f"have shape {tuple(inputs.shape)}" if isinstance(inputs, Tensor) else f"are {shown(inputs)}"
             raise InputError(f"inputs {given}: give ids (B, T, C), as batch_to_ids makes them.")
