@@ -116,6 +116,14 @@ CORPUS: list[Row] = [
     row("sentences-buffer-none", lambda k: _stream(k, buffer_sentences=None), "buffer_sentences|None", ConfigError),
     row("sentences-passage", lambda k: _stream(k, passage_sentences=1.5), "passage_sentences|1.5", ConfigError),
     row("sentences-epochs", lambda k: _stream(k, num_epochs=0), "num_epochs|0", ConfigError),
+    row("sentences-order", lambda k: _stream(k, order="any"), "order 'any'|mixed or files", ConfigError),
+    row("sentences-weights", lambda k: _stream(k, weights=2), "weights|2|wikipedia-*", ConfigError),
+    row("sentences-weight-zero", lambda k: _stream(k, weights={"*": 0}), "'*'|0", ConfigError),
+    row(
+        "sentences-weights-of-none", lambda k: _stream(k, weights={"wiki*": 2}), "'wiki*'|no training file", ConfigError
+    ),
+    row("sentences-lengths", lambda k: _stream(k, lengths=[1, 2]), "lengths|2|1", ConfigError),
+    row("sentences-open", lambda k: _stream(k, max_open_files=0), "max_open_files|0", ConfigError),
     row("sentences-state", lambda k: _stream(k).load_state_dict({}), "no state", InputError),
     row("sentences-state-none", lambda k: _stream(k).load_state_dict(None), "no state", InputError),
     row(

@@ -125,6 +125,54 @@ def test_a_folder_that_holds_a_run(words: list[str], config: str, run: Call) -> 
     assert_one_line(again, "batch_size = 4, but now batch_size = 8")
 
 
+def test_finish_only_leaves_a_request(words: list[str], config: str, tmp_path: Path, run: Call) -> None:
+    folder = str(tmp_path / "run")
+    schedule = ["--set", "optimizer.schedule=wsd", "--set", "optimizer.decay_steps=2", "--set", "loop.max_steps=4"]
+    assert_one_line(run("pretrain", "--finish", "--output", folder), "there is no run in")
+    assert run("pretrain", config, *words, *schedule).returncode == 0
+    assert_one_line(run("pretrain", "--finish", "--output", folder), "is finished already")
+    (tmp_path / "run/result.json").unlink()
+    done = run("pretrain", "--finish", "--output", folder)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "begins its decay before its next step" in done.stderr
+    assert (tmp_path / "run/finish").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "parts"),
+    [
+        (["--finish", "tiny"], 2, ["--finish", "leave CONFIG and --train out"]),
+        (["--finish", "--train", "x.txt"], 2, ["--finish", "leave CONFIG and --train out"]),
+        (["--train", "x.txt"], 2, ["CONFIG", "preset"]),
+        (["tiny"], 2, ["--train"]),
+    ],
+)
+def test_what_goes_with_finish_and_what_is_needed_without_it(
+    arguments: list[str], code: int, parts: list[str], tmp_path: Path, run: Call
+) -> None:
+    assert_one_line(run("pretrain", *arguments, "--output", str(tmp_path / "run")), *parts, code=code)
+
+
+def test_the_order_of_a_resumed_run_is_its_own(words: list[str], config: str, run: Call) -> None:
+    command = ["pretrain", config, *words]
+    assert run(*command, "--set", "corpus.order=files").returncode == 0
+    assert run(*command, "--resume").returncode == 0
+    again = run(*command, "--resume", "--set", "corpus.order=mixed")
+    assert_one_line(again, 'corpus.order = "files", but now corpus.order = "mixed"')
+
+
+def test_weights_by_pattern(words: list[str], config: str, run: Call, tmp_path: Path) -> None:
+    command = ["pretrain", config, *words]
+    assert run(*command, "--set", 'corpus.weights={"a*" = 2, b.txt = 0.5}').returncode != 0  # a key with a dot
+    wrong = run(*command, "--set", 'corpus.weights={"wiki-*" = 2}')
+    assert_one_line(wrong, "the pattern 'wiki-*' of corpus.weights decides for no training file")
+    assert_one_line(run(*command, "--set", 'corpus.weights={"a*" = 0}'), "corpus.weights", "greater than 0")
+    assert_one_line(run(*command, "--set", 'corpus.weights={"a*" = 2}', "--set", "corpus.order=files"), "need order")
+    assert run(*command, "--set", 'corpus.weights={"a*" = 2, "b.txt" = 0.5}').returncode == 0
+    record = json.loads((tmp_path / "run/run.json").read_text(encoding="utf-8"))
+    assert record["config"]["corpus"]["weights"] == {"a*": 2.0, "b.txt": 0.5}
+
+
 @pytest.mark.slow
 def test_heldout_text_in_the_training_text_is_a_warning(words: list[str], config: str, tmp_path: Path) -> None:
     process = start(config, *words, "--heldout", str(tmp_path / "a.txt"))

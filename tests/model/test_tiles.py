@@ -5,7 +5,8 @@ import torch
 from torch import Tensor
 
 from elmokit.model.engines.native import NativeCell
-from elmokit.model.engines.tiles import PLAIN_PRODUCTS, Products, TileProducts
+from elmokit.model.engines.products import PLAIN_PRODUCTS, Products
+from elmokit.model.engines.tiles import TileProducts
 from elmokit.model.engines.train import TrainEngine
 from tests.contracts.engine import EngineContract
 

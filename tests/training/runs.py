@@ -30,6 +30,7 @@ BASE: dict[str, Any] = {
 KINDS: dict[str, dict[str, Any]] = {
     "sampled": {"dropout": 0.2, "optimizer": {"kind": "adagrad", "learning_rate": 0.2, "clip_norm": 2.0}},
     "sampled-adamw": {"dropout": 0.1, "optimizer": {"weight_decay": 0.01, "schedule": "cosine", "warmup_steps": 3}},
+    "muon": {"optimizer": {"kind": "muon", "weight_decay": 0.01, "ema_decay": 0.9}},
     "full": {"dropout": 0.1, "loss": {"kind": "full"}, "loop": {"accumulate": 2}},
     "adaptive": {"model": {"softmax_cutoffs": [10, 20]}, "loss": {"kind": "adaptive"}},
     "tied": {"model": {"input": TOKENS, "tied_softmax": True}, "loop": {"accumulate": 3}, "dropout": 0.3},
@@ -74,8 +75,9 @@ def count_predictions(paths: list[str]) -> int:
 
 
 def run(config: PretrainConfig, corpus: dict[str, list[str]], output: Path, **extra: Any) -> RunResult:
+    callbacks = {name: extra.pop(name, None) for name in ("report", "notify")}
     files = RunFiles(**{"threads": 1, **corpus, "output": output, **extra})
-    return pretrain(config, files, report=extra.pop("report", None))
+    return pretrain(config, files, **callbacks)
 
 
 def read_log(output: Path) -> list[dict[str, Any]]:

@@ -1,6 +1,7 @@
 """Every sentence once an epoch, in an order that a run can be resumed in from any place."""
 
 import json
+import math
 import os
 from itertools import islice, pairwise
 from pathlib import Path
@@ -12,8 +13,9 @@ from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.text.input_kind import Input
-from elmokit.training import corpus
+from elmokit.training import corpus, passages
 from elmokit.training.corpus import SentenceStream, find_files, read_sentences
+from elmokit.training.mixing import Order
 from tests.training.texts import sentences_of, write_files
 
 
@@ -103,8 +105,9 @@ def test_orders_repeat_with_the_seed_and_differ_between_epochs(tmp_path: Path) -
 
 def test_the_order_is_this_one_on_every_machine(tmp_path: Path) -> None:
     paths = write_files(tmp_path, ["a\nb\nc\n", "d\ne\nf\n", "g\nh\n"], compressed=False)
-    stream = SentenceStream(paths, seed=6, buffer_sentences=4, num_epochs=2)
-    assert "".join(token for (token,) in stream) == "bdcahfeghgedcbaf"
+    for order, expected in (("files", "bdcahfeghgedcbaf"), ("mixed", "aegdcfbhagbdfche")):
+        stream = SentenceStream(paths, seed=6, buffer_sentences=4, num_epochs=2, order=order)  # type: ignore[arg-type]
+        assert "".join(token for (token,) in stream) == expected
 
 
 def test_buffers_run_over_the_ends_of_files(tmp_path: Path) -> None:
@@ -138,12 +141,13 @@ def check_every_resume(paths: list[Path], **options: Any) -> None:
         assert list(stream) == sentences[number + 5 :]
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
+@pytest.mark.parametrize("order", ["files", "mixed", "sorted"])
 @pytest.mark.parametrize("passage", [1, 2, 50])
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_resuming_anywhere(paths: list[Path], kind: Input, size: int, passage: int, shuffle: bool) -> None:
-    options: dict[str, Any] = {"buffer_sentences": size, "passage_sentences": passage}
-    check_every_resume(paths, input=kind, shuffle=shuffle, num_epochs=2, seed=3, **options)
+def test_resuming_anywhere(paths: list[Path], kind: Input, size: int, passage: int, order: str) -> None:
+    options: dict[str, Any] = {"shuffle": False} if order == "sorted" else {"order": order}
+    options |= {"buffer_sentences": size, "passage_sentences": passage}
+    check_every_resume(paths, input=kind, num_epochs=2, seed=3, **options)
 
 
 @pytest.mark.slow
@@ -153,15 +157,25 @@ def test_resuming_anywhere(paths: list[Path], kind: Input, size: int, passage: i
     size=st.integers(1, 5),
     seed=st.integers(0, 2**70),
     kind=st.sampled_from(["tokens", "text"]),
+    order=st.sampled_from(["files", "mixed"]),
+    lanes=st.integers(1, 6),
 )
 def test_resuming_anything(
-    texts: list[str], size: int, seed: int, kind: Input, tmp_path_factory: pytest.TempPathFactory
+    texts: list[str],
+    size: int,
+    seed: int,
+    kind: Input,
+    order: Order,
+    lanes: int,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = tmp_path_factory.mktemp("corpus")
     paths = write_files(folder, [*texts, "z"])
     expected = sorted(sentences_of([*texts, "z"], kind))
-    assert sorted(SentenceStream(paths, input=kind, seed=seed, buffer_sentences=size, num_epochs=1)) == expected
-    check_every_resume(paths, input=kind, seed=seed, buffer_sentences=size, num_epochs=2)
+    options: dict[str, Any] = {"input": kind, "seed": seed, "buffer_sentences": size, "order": order}
+    options |= {"max_open_files": lanes}
+    assert sorted(SentenceStream(paths, num_epochs=1, **options)) == expected
+    check_every_resume(paths, num_epochs=2, **options)
 
 
 def test_a_stream_can_go_back_to_its_own_state(paths: list[Path], kind: Input) -> None:
@@ -181,19 +195,23 @@ def test_a_finished_run_may_go_on_for_more_epochs(paths: list[Path], kind: Input
     assert first + list(longer) == list(SentenceStream(paths, input=kind, num_epochs=2))
 
 
-def test_a_resume_reads_only_the_present_buffer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("order", "num_ahead"), [("files", 1), ("mixed", 4)])
+def test_a_resume_reads_only_the_present_buffer(
+    order: str, num_ahead: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a passage ahead in each file that is open."""
     paths = write_files(tmp_path, ["One. Two. Three.\n" * 100] * 4, compressed=False)
-    options: dict[str, Any] = {"input": "text", "buffer_sentences": 10, "num_epochs": 1}
+    options: dict[str, Any] = {"input": "text", "buffer_sentences": 10, "num_epochs": 1, "order": order}
     stream = SentenceStream(paths, **options)
     list(islice(stream, 995))
     state, rest = stream.state_dict(), list(stream)
     lines: list[str] = []
-    original = corpus.tokenize
-    monkeypatch.setattr(corpus, "tokenize", lambda line: lines.append(line) or original(line))
+    original = passages.tokenize
+    monkeypatch.setattr(passages, "tokenize", lambda line: lines.append(line) or original(line))
     again = SentenceStream(paths, **options)
     again.load_state_dict(state)
     assert next(again) == rest[0]
-    assert 4 <= len(lines) <= 5
+    assert 4 <= len(lines) <= 4 + num_ahead
     assert list(again) == rest[1:]
 
 
@@ -298,6 +316,13 @@ def test_states_of_another_corpus(tmp_path: Path) -> None:
         (paths[::-1], {}, "the names of the files"),
         (paths, {"seed": 1}, "seed is 1, but 0"),
         (paths, {"shuffle": False}, "shuffle is 0, but 1"),
+        (
+            paths,
+            {"order": "files"},
+            "in the order 'files', but 'mixed' in the run to resume: give the same corpus.order",
+        ),
+        (paths, {"weights": {"part-1*": 2}}, "the weights of the files are not those of the run"),
+        (paths, {"max_open_files": 2}, "max_open_files is 2, but 32"),
         (paths, {"buffer_sentences": 5}, "buffer_sentences is 5, but 100000"),
         (
             paths,
@@ -326,9 +351,13 @@ def test_states_that_are_none(tmp_path: Path, change: dict[str, Any]) -> None:
 
 def test_settings_that_make_no_sense(tmp_path: Path) -> None:
     paths = write_files(tmp_path, ["a\n"])
-    for options in ({"seed": -1}, {"buffer_sentences": 0}, {"num_epochs": 0}, {"input": "words"}):
+    wrong: list[dict[str, Any]] = [{"order": "any"}, {"max_open_files": 0}, {"lengths": [1, 2]}, {"weights": 2}]
+    wrong += [{"weights": {"*": weight}} for weight in (0, -1, math.nan, 1000, "2")]
+    wrong += [{"weights": {pattern: 1}} for pattern in ("", "other", 3)]
+    wrong += [{"weights": {"*": 2}, "order": "files"}, {"weights": {"*": 2}, "shuffle": False}]
+    for options in ({"seed": -1}, {"buffer_sentences": 0}, {"num_epochs": 0}, {"input": "words"}, *wrong):
         with pytest.raises(ConfigError):
-            SentenceStream(paths, **options)  # type: ignore[arg-type]
+            SentenceStream(paths, **options)
 
 
 def test_find_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from elmokit.errors import ElmokitError
+from elmokit.errors import ConfigError, ElmokitError
+from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import LoopConfig, OptimizerConfig
 from elmokit.training.log import RunLog
@@ -72,7 +73,9 @@ class Holder(nn.Module):
 
 def build(folder: Path, batches: Any = None, rate: float = 0.01, losses: Any = None, **extra: Any) -> Loop:
     model = Holder()
-    settings = OptimizerConfig(kind="adagrad", learning_rate=rate, clip_norm=None)
+    optimizer = {"kind": "adagrad", "learning_rate": rate, "clip_norm": None, **extra.pop("optimizer", {})}
+    settings = OptimizerConfig.model_validate(optimizer)
+    decay = extra.pop("ema_decay", 0.0)
     rhythm = {"log_every": 2, "evaluate_every": 0, "checkpoint_every": 3, **extra.pop("config", {})}
     return Loop(
         model=model,
@@ -83,6 +86,7 @@ def build(folder: Path, batches: Any = None, rate: float = 0.01, losses: Any = N
         num_steps=12,
         checkpoints=Checkpoints(folder / "checkpoints", keep=2),
         log=RunLog(folder / "log.jsonl"),
+        average=WeightAverage([model.weight], decay) if decay else None,
         **extra,
     )
 
@@ -186,7 +190,7 @@ def test_a_gradient_that_is_no_number_stops_the_run_unless_a_scale_can_fall(tmp_
     seen: list[float] = []
     loop.report = lambda progress, figures: seen.append(figures["count"])
     original = loop.optimizer.update
-    loop.optimizer.update = lambda step, scale: math.inf if step in (1, 3) else original(step, scale)  # type: ignore
+    loop.optimizer.update = lambda step, *more: math.inf if step in (1, 3) else original(step, *more)  # type: ignore
     with pytest.raises(ElmokitError, match="the gradient's norm is inf at step 4"):
         loop.run()
     entries = loss_entries(loop)
@@ -275,3 +279,144 @@ def test_random_numbers_of_a_step_go_on_where_they_were(tmp_path: Path) -> None:
             torch.manual_seed(2)
         losses[name] = [entry["loss"] for entry in loss_entries(loop)]
     assert losses["cut"] == losses["whole"]
+
+
+# --- A decay on request ----------------------------------------------------------------------------------------------
+
+WSD = {"schedule": "wsd", "decay_steps": 4}
+
+
+def rates(loop: Loop) -> list[float]:
+    """Let a loop note the learning rate of each of its steps."""
+    found: list[float] = []
+    optimizer = loop.optimizer
+    original = optimizer.update
+
+    def update(*values: Any) -> float:
+        norm = original(*values)
+        found.append(round(optimizer._optimizers[0].param_groups[0]["lr"], 6))
+        return norm
+
+    optimizer.update = update  # type: ignore[method-assign]
+    return found
+
+
+def test_wsd_decays_in_the_last_steps(tmp_path: Path) -> None:
+    loop = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD)
+    found = rates(loop)
+    assert loop.run().reason == "end of decay"
+    assert found == [0.01] * 9 + [0.0075, 0.005, 0.0025]
+
+
+def test_wsd_decays_at_once_on_request(tmp_path: Path) -> None:
+    loop = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD)
+    loop.finish_requested = lambda: loop.progress.step == 3
+    found = rates(loop)
+    done = loop.run()
+    assert (done.reason, done.progress.step, done.progress.num_steps) == ("end of decay", 7, 7)
+    assert found == [0.01] * 4 + [0.0075, 0.005, 0.0025]
+    assert loop.log is not None
+    assert [entry for entry in loop.log.read() if "decay" in entry] == [
+        {"step": 3, "decay": "begun on request", "num_steps": 7}
+    ]
+
+
+def test_a_run_that_is_killed_in_its_decay_continues_it(tmp_path: Path) -> None:
+    class Killed(Exception):
+        pass
+
+    loop = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD)
+    loop.finish_requested = lambda: loop.progress.step >= 4
+    original = loop.optimizer.update
+
+    def update(step: int, *more: Any) -> float:
+        if step == 5:
+            raise Killed
+        return original(step, *more)
+
+    loop.optimizer.update = update  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        loop.run()
+    again = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD)
+    again.finish_requested = lambda: True
+    assert again.resume()
+    assert again.progress.decay_from == 4  # saved as soon as it had begun
+    found = rates(again)
+    assert again.run().progress.step == 8
+    assert found == [0.0075, 0.005, 0.0025]
+
+
+def test_a_run_shorter_than_its_decay_decays_from_the_first_step(tmp_path: Path) -> None:
+    loop = build(tmp_path, Numbers(num_epochs=99), optimizer={**WSD, "decay_steps": 20})
+    assert loop.run().progress.step == 20
+
+
+# --- Settings that a resumed run may change --------------------------------------------------------------------------
+
+
+def test_changes_are_logged_with_their_step_and_others_are_refused(tmp_path: Path) -> None:
+    first = build(tmp_path, config={"max_steps": 5}, identity={"end": "5", "width": "8"}, changeable=["end"])
+    assert first.run().reason == "max_steps"
+    other = build(tmp_path, identity={"end": "5", "width": "9"}, changeable=["end"])
+    with pytest.raises(ConfigError, match="width = 8, but now width = 9"):
+        other.resume()
+    later = build(tmp_path, config={"max_steps": 7}, identity={"end": "7", "width": "8"}, changeable=["end"])
+    assert later.resume()
+    assert later.run().progress.step == 7
+    assert later.log is not None
+    assert {"step": 5, "changed": {"end": ["5", "7"]}} in later.log.read()
+
+
+def test_a_run_that_came_to_the_end_of_its_data_takes_up_more(tmp_path: Path) -> None:
+    assert build(tmp_path, Numbers(num_epochs=1), identity={"n": 1}, changeable=["n"]).run().progress.step == 4
+    more = build(tmp_path, Numbers(num_epochs=2), identity={"n": 2}, changeable=["n"])
+    assert more.resume()
+    done = more.run()
+    assert (done.reason, done.progress.step) == ("end of data", 8)
+
+
+def test_a_finished_decay_is_the_end(tmp_path: Path) -> None:
+    build(tmp_path, Numbers(num_epochs=99), optimizer=WSD, identity={"n": 1}, changeable=["n"]).run()
+    more = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD, identity={"n": 2}, changeable=["n"])
+    with pytest.raises(ConfigError, match=r"finished its decay.*--init"):
+        more.resume()
+
+
+# --- An average of the weights ---------------------------------------------------------------------------------------
+
+
+def test_the_average_is_kept_where_it_is_better(tmp_path: Path) -> None:
+    """The weight only falls, so that its average is larger: better or worse, as the metric wants it."""
+    for better, lower_is_better in (("weight", True), ("average", False)):
+        folder = tmp_path / better
+        folder.mkdir()
+        kept: list[float] = []
+        loop = build(folder, Numbers(size=8), ema_decay=0.9, lower_is_better=lower_is_better, config={"max_steps": 16})
+        weight = loop.model.weight
+        assert isinstance(weight, nn.Parameter)
+        loop.evaluate = lambda weight=weight: {"loss": float(weight.detach())}
+        loop.save_best = lambda kept=kept, weight=weight: kept.append(float(weight.detach()))
+        loop.run()
+        assert loop.log is not None
+        last = [entry for entry in loop.log.read() if "heldout_loss" in entry][-1]
+        assert last["heldout_ema_loss"] > last["heldout_loss"] == pytest.approx(float(weight.detach()))
+        assert kept[0] == (
+            pytest.approx(last["heldout_loss"], rel=0.2) if better == "weight" else pytest.approx(1, abs=0.2)
+        )
+        assert loop.progress.best == (last["heldout_loss"] if better == "weight" else kept[0])
+
+
+def test_the_average_is_part_of_a_checkpoint(tmp_path: Path) -> None:
+    def average_after(folder: Path, *ends: int) -> float:
+        folder.mkdir()
+        for end in ends:
+            loop = build(folder, Numbers(num_epochs=99), ema_decay=0.9, config={"max_steps": end}, changeable=["end"])
+            loop.identity = {"end": end}
+            loop.resume()
+            loop.run()
+        assert loop.average is not None
+        return float(loop.average.state_dict()["average"][0])
+
+    whole = average_after(tmp_path / "whole", 24)
+    assert average_after(tmp_path / "cut", 11, 24) == whole
+    assert whole != pytest.approx(1)

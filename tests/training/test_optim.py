@@ -268,6 +268,25 @@ def flat(state: Any) -> Any:
     return state.tolist() if isinstance(state, Tensor) else state
 
 
+# --- Muon ------------------------------------------------------------------------------------------------------------
+
+
+def test_muon_moves_matrices_in_all_directions_alike_and_the_rest_by_adam() -> None:
+    lstm, table, bias = matrix(1), matrix(2), nn.Parameter(torch.zeros(3))
+    before = [parameter.detach().clone() for parameter in (lstm, table, bias)]
+    named = [("lstm.weight", lstm), ("encoder.char_table", table), ("lstm.bias", bias)]
+    optimizer = Optimizer(named, [], settings(kind="muon", learning_rate=0.1), 10)
+    for parameter in (lstm, table, bias):
+        parameter.grad = torch.randn(parameter.shape, generator=torch.Generator().manual_seed(3)) * 1e-3
+    optimizer.update(0)
+    moved = [old - parameter.detach() for old, parameter in zip(before, (lstm, table, bias), strict=True)]
+    lengths = torch.linalg.svdvals(moved[0])  # an orthogonal matrix times a rate has them all equal
+    assert lengths.max() / lengths.min() < 2
+    assert 0.5 < float(moved[0].square().mean().sqrt()) / (0.1 * 0.2 * math.sqrt(5 / 3) / math.sqrt(5 / 3)) < 2
+    for step in moved[1:]:  # the first step of Adam is the rate, whatever the gradient
+        torch.testing.assert_close(step.abs(), torch.full_like(step, 0.1), rtol=1e-3, atol=0)
+
+
 # --- The schedule ----------------------------------------------------------------------------------------------------
 
 
@@ -288,6 +307,20 @@ def flat(state: Any) -> Any:
 )
 def test_the_shape_of_a_schedule(values: dict[str, Any], expected: dict[int, float]) -> None:
     found = {step: rate_factor(settings(**values), step, 100) for step in expected}
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("decay_from", "expected"),
+    [
+        (None, {0: 0.25, 3: 1, 50: 1, 99: 1, 1000: 1}),
+        (40, {39: 1, 40: 1, 45: 0.6, 50: 0.2, 51: 0.2}),
+        (0, {0: 0.25, 1: 0.5 * 0.92, 5: 0.6, 10: 0.2}),
+    ],
+)
+def test_wsd_stays_until_its_decay_begins(decay_from: int | None, expected: dict[int, float]) -> None:
+    config = settings(schedule="wsd", decay_steps=10, floor=0.2, warmup_steps=4)
+    found = {step: rate_factor(config, step, 100, decay_from) for step in expected}
     assert found == pytest.approx(expected, abs=1e-12)
 
 
@@ -338,7 +371,7 @@ def test_halving_comes_on_top_of_a_schedule() -> None:
 # --- Going on --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["adagrad", "adamw"])
+@pytest.mark.parametrize("kind", ["adagrad", "adamw", "muon"])
 def test_a_state_goes_on_as_it_would_have(kind: str) -> None:
     config = settings(kind=kind, clip_norm=1.0, schedule="cosine", weight_decay=0.1)
 
@@ -410,7 +443,7 @@ def test_a_state_from_before_halvings_has_none() -> None:
     assert optimizer.state_dict()["halvings"] == 0
 
 
-@pytest.mark.parametrize("kind", ["adagrad", "adamw", "adadelta"])
+@pytest.mark.parametrize("kind", ["adagrad", "adamw", "adadelta", "muon"])
 def test_everything_may_be_of_one_kind(kind: str) -> None:
     weight = matrix()
     for dense, sparse in (([("a", weight)], []), ([], [("a", weight)])):

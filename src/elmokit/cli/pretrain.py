@@ -36,29 +36,45 @@ _INPUT = "corpus.input"
 
 
 def pretrain(
-    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A TOML file, or a preset: tiny, mini, small …")],
-    train: TrainOption,
     output: OutputOption,
+    config: Annotated[
+        str | None, typer.Argument(metavar="CONFIG", help="A TOML file, or a preset: tiny, mini, small …")
+    ] = None,
+    train: Annotated[
+        list[str] | None, typer.Option("--train", help="Training files or globs; may be repeated.  [required]")
+    ] = None,
     heldout: HeldoutOption = None,
     vocab: VocabOption = None,
     input_: TrainingInputOption = None,
     resume: ResumeOption = False,
     init: Annotated[str | None, typer.Option(help="Start from the weights of this model.")] = None,
     skip_tokens: Annotated[int, typer.Option(min=0, help="Predictions of the text to pass over first.")] = 0,
+    finish: Annotated[
+        bool,
+        typer.Option("--finish", help="Only ask the run in OUTPUT to begin its decay (optimizer.schedule wsd)."),
+    ] = False,
     changes: SetOption = None,
     threads: ThreadsOption = None,
     device: DeviceOption = "cpu",
     tensorboard: TensorboardOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a biLM from text; killed at any moment, it goes on with --resume.
+    """Train a biLM from text; killed at any moment, it resumes with --resume.
 
     \b
     Examples:
       elmokit pretrain tiny --train sentences.txt --heldout sentences.txt --output run
       elmokit pretrain mini --train 'text/*.txt.xz' --heldout heldout.txt.xz --output run --resume
       torchrun --nproc-per-node 2 -m elmokit pretrain mini --train 'text/*.txt.xz' --output run
+      elmokit pretrain --finish --output run
     """  # noqa: D301
+    if finish:
+        _ask_to_finish(output, config, train)
+        return
+    if config is None:
+        raise typer.BadParameter("give a TOML file or a preset, such as tiny.", param_hint="CONFIG")
+    if not train:
+        raise typer.BadParameter("give training files or globs.", param_hint="--train")
     changed = parse_changes(changes)
     from elmokit.training.config import PretrainConfig, read_run
 
@@ -67,6 +83,7 @@ def pretrain(
     check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
     check_model(init)
     _look_at_text(train, input_, settings)
+    from elmokit.training.allocator import keep_freed_memory
     from elmokit.training.pretrain import RunFiles
     from elmokit.training.pretrain import pretrain as run
 
@@ -84,8 +101,9 @@ def pretrain(
     )
     if threads:
         use_threads(threads)
+    keep_freed_memory()
     with training_bar(output) as bar:
-        done = run(settings, files, report=bar.report, reading=bar.reading)
+        done = run(settings, files, report=bar.report, reading=bar.reading, notify=bar.notify)
     _print(done, as_json=as_json)
     _end_at_once()
 
@@ -128,6 +146,7 @@ def finetune(
     check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
     check_model(model)
     _look_at_text(train, input_, settings)
+    from elmokit.training.allocator import keep_freed_memory
     from elmokit.training.finetune import finetune as run
     from elmokit.training.pretrain import RunFiles
 
@@ -143,10 +162,31 @@ def finetune(
     )
     if threads:
         use_threads(threads)
+    keep_freed_memory()
     with training_bar(output) as bar:
-        done = run(model, settings, files, extend_vocab=extend_vocab, report=bar.report, reading=bar.reading)
+        done = run(
+            model,
+            settings,
+            files,
+            extend_vocab=extend_vocab,
+            report=bar.report,
+            reading=bar.reading,
+            notify=bar.notify,
+        )
     _print(done, as_json=as_json)
     _end_at_once()
+
+
+def _ask_to_finish(output: Path, config: str | None, train: list[str] | None) -> None:
+    """Leave the request in the run's folder; the run reads it before its next step."""
+    if config is not None or train:
+        raise typer.BadParameter(
+            "it only asks the run in --output to begin its decay: leave CONFIG and --train out.", param_hint="--finish"
+        )
+    from elmokit.training.run_folder import request_finish
+
+    request_finish(output)
+    typer.echo(f"the run in {output} begins its decay before its next step, now or when it is resumed.", err=True)
 
 
 def _choose_input(changes: dict[str, str], given: "Input | None", config: str, resumed: Path | None) -> dict[str, str]:

@@ -25,6 +25,7 @@ class Bar:
 
     report: "Callable[[Progress, Mapping[str, float]], None] | None" = None
     reading: Callable[[float], None] | None = None
+    notify: Callable[[str], None] | None = None
 
 
 def is_first_process() -> bool:
@@ -47,7 +48,7 @@ def training_bar(output: Path, *, metric: str = "perplexity", unit: str = "token
             with _rich_bar(metric, unit) as bar:
                 yield bar
         else:
-            yield Bar(report=partial(_print_evaluation, metric))
+            yield Bar(report=partial(_print_evaluation, metric), notify=partial(typer.echo, err=True))
 
 
 def _print_evaluation(metric: str, progress: "Progress", figures: Mapping[str, float]) -> None:
@@ -91,4 +92,4 @@ def _rich_bar(metric: str, unit: str) -> Iterator[Bar]:
                 figures=", ".join(parts),
             )
 
-        yield Bar(report, reading)
+        yield Bar(report, reading, lambda line: display.console.print(line, markup=False, highlight=False))

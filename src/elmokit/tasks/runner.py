@@ -28,6 +28,7 @@ from elmokit.tasks.step import TaskStep
 from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained
 from elmokit.tasks.words import build_table, read_vectors
 from elmokit.text.files import file_sha256, refuse_pipes
+from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.corpus import find_files
 from elmokit.training.log import RunLog
@@ -186,6 +187,7 @@ def _build_loop(
         checkpoints=checkpoints,
         log=log,
         identity=_identity(config, files, trained.use),
+        average=WeightAverage([one for _, one in learning], decay) if (decay := config.optimizer.ema_decay) else None,
         report=report,
     )
 

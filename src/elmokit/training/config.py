@@ -15,6 +15,7 @@ from elmokit.config import Config, ElmoConfig, Positive, describe_faults, read_s
 from elmokit.errors import ConfigError
 from elmokit.settings import Groups, check_name, check_names
 from elmokit.text.input_kind import DEFAULT_INPUT, Input
+from elmokit.training.mixing import DEFAULT_ORDER, MAX_WEIGHT, Order
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -37,6 +38,17 @@ class CorpusConfig(Config):
     passage_sentences: Positive = 1
     """Successive sentences that stay together, so that a row reads on where it stopped; an empty line ends a passage.
     With 1 every sentence comes in random order, as in bilm-tf."""
+    order: Order = DEFAULT_ORDER
+    """How several files are read: mixed reads all at once, each in proportion to its length; files reads one after the
+    other, and looks at the first held-out files only. A resumed run keeps its own."""
+    weights: dict[str, Annotated[float, Field(gt=0, le=MAX_WEIGHT)]] | None = None
+    """How often an epoch reads files, by pattern of their names: {"wikipedia-*" = 2, "forum-*" = 0.5}; none: once."""
+
+    @model_validator(mode="after")
+    def _mixed_if_weighted(self) -> Self:
+        if self.weights and self.order != "mixed":
+            raise ValueError("weights need order 'mixed'")
+        return self
 
 
 class LossConfig(Config):
@@ -54,8 +66,8 @@ class LossConfig(Config):
 class OptimizerConfig(Config):
     """How weights follow their gradients."""
 
-    kind: Literal["adagrad", "adamw", "adadelta"] = "adagrad"
-    """How weights follow their gradients: adagrad, adamw or adadelta."""
+    kind: Literal["adagrad", "adamw", "adadelta", "muon"] = "adagrad"
+    """How weights follow their gradients: adagrad, adamw, adadelta, or muon for matrices beside adamw for the rest."""
     learning_rate: Rate = 0.2
     """The full learning rate, after warmup and before the schedule lowers it."""
     initial_accumulator: Weight = 1.0
@@ -70,16 +82,20 @@ class OptimizerConfig(Config):
     """Bound of the global norm of the gradient; the loss is summed over the steps of a window, as in bilm-tf."""
     clip_value: Rate | None = None
     """Bound of every single number of the gradient, after that of the norm."""
-    schedule: Literal["constant", "cosine", "linear"] = "constant"
-    """How the learning rate falls: constant (not at all), cosine or linear."""
+    schedule: Literal["constant", "cosine", "linear", "wsd"] = "constant"
+    """constant: it stays; cosine, linear: it falls; wsd: it stays, then falls in the last decay_steps."""
     warmup_steps: Count = 0
     """Steps in which the learning rate rises from 0 to its full value."""
     hold: Share = 0.0
     """Share of the run before the rate starts to fall."""
     floor: Share = 0.0
     """Where it ends, as a share of the full rate."""
+    decay_steps: Positive = 1000
+    """Steps of the decay of wsd: the last ones of the run, or those after `elmokit pretrain --finish`."""
     halve_after: Count = 0
     """Evaluations in a row without a better one before the rate is halved; 0: never."""
+    ema_decay: Share = 0.0
+    """Share of a running average of the weights that a step keeps, e.g. 0.999; the better of both is kept. 0: none."""
 
 
 class LoopConfig(Config):
@@ -125,12 +141,13 @@ class RunConfig(PresetConfig):
     """Tokens of a row that a step of training reads."""
     dropout: Share = 0.0
     """On the input of every LSTM layer and on the top output, anew at every step."""
-    precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    """Number type of the products in training; weights stay float32."""
+    precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
+    """Number type of the products in training; weights stay float32. auto: the fastest, by timing a few steps."""
     num_epochs: Positive = 10
     """Passes through the training text, at most."""
     heldout_tokens: Positive | None = 100_000
-    """Held-out predictions looked at while training; none: all. The end of a run always looks at all."""
+    """Held-out predictions looked at while training, an equal share of each file; none: all. The end of a run always
+    looks at all."""
     seed: Count = 0
     """Decides first weights, order and dropout."""
 

@@ -1,17 +1,15 @@
 """The sentences of a corpus that may be larger than memory, in an order that a run can be resumed in.
 
-A `SentenceStream` reads files in a random order and shuffles what it reads one buffer at a time, sentence by sentence
-or in passages of successive sentences. Everything random is a function of (seed, epoch, number of the buffer), so the
-place where a buffer began and how much of it was given out say exactly where the stream stands.
+A `SentenceStream` reads all files side by side (see `mixing`) and shuffles what it reads one buffer at a time, sentence
+by sentence or in passages of successive sentences. Everything random is a function of (seed, epoch, number of the
+buffer), so the places where a buffer began and how much of it was given out say exactly where the stream stands.
 """
 
 import glob
-import hashlib
 import os
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,12 +17,16 @@ from numpy.typing import NDArray
 from elmokit.arguments import check_integer, check_path, check_paths, is_path, shown
 from elmokit.errors import ConfigError, InputError
 from elmokit.recognize import did_you_mean, mistaken
-from elmokit.text.files import open_text
-from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, Input, actual_input, check_input, is_shard
-from elmokit.text.tokenize import tokenize
+from elmokit.text.input_kind import DEFAULT_INPUT, Input, check_input
+from elmokit.training.corpus_reader import CorpusReader
+from elmokit.training.mixing import DEFAULT_ORDER, MAX_OPEN_FILES, LaneReader, Order, random_order
+from elmokit.training.passages import Place, read_located, split_line
+from elmokit.training.stream_state import check_state, read_places
+
+__all__ = ["SentenceStream", "find_files", "random_order", "read_sentences", "split_line"]
 
 _MAX_BUFFER_BYTES = 64_000_000
-_FILE_ORDER, _SENTENCE_ORDER = 0, 1
+_SENTENCE_ORDER = 1
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:
@@ -60,14 +62,6 @@ def find_files(patterns: Sequence[str]) -> list[Path]:
     return sorted(found.values())
 
 
-def split_line(line: str, input: Input) -> list[list[str]]:
-    """The sentences of a line: its tokens as they are between white space, or what the tokenizer finds in raw text."""
-    if input == "tokens":
-        tokens = line.split()
-        return [tokens] if tokens else []
-    return [[token.text for token in sentence] for sentence in tokenize(line)]
-
-
 def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Iterator[list[str]]:
     """Read the sentences of a file, plain or compressed, as lists of tokens; blank lines give none.
 
@@ -79,41 +73,15 @@ def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Itera
     """
     check_input(input)
     path = check_path("path", path)
-    yield from (tokens for _, _, tokens in _read_located(path, input, errors))
-
-
-def _read_located(
-    path: Path, input: Input, errors: str, start_line: int = 0, start_sentence: int = 0
-) -> Iterator[tuple[int, int, list[str]]]:
-    """Sentences with the number of their line and their number in it, both from 0, beginning at a place."""
-    input = actual_input(path, input)
-    with open_text(path, errors=errors) as lines:
-        for number, line in enumerate(lines):
-            if number < start_line:
-                continue
-            for index, tokens in enumerate(split_line(line, input)):
-                if number > start_line or index >= start_sentence:
-                    yield number, index, tokens
-
-
-class _Place(NamedTuple):
-    """A sentence of an epoch: the file by its number in the epoch's order, the line, the sentence within the line."""
-
-    file: int = 0
-    line: int = 0
-    sentence: int = 0
-
-
-def random_order(size: int, *key: int) -> NDArray[np.int64]:
-    """A permutation that depends on the key alone: numpy keeps the raw numbers of Philox the same for ever."""
-    return np.argsort(np.random.Philox(np.random.SeedSequence(key)).random_raw(size), kind="stable")
+    for sentence in read_located(path, input=input, errors=errors):
+        yield sentence.tokens
 
 
 class SentenceStream(Iterator[list[str]]):
     """Iterate over the sentences of many files for training, with bounded memory and an exact place to resume from.
 
-    In each epoch every sentence comes once. Files come in a random order; sentences are read into a buffer, across
-    the ends of files, and a full buffer is given out in random order before the next one is read. A passage stays
+    In each epoch every sentence comes once. All files are read at once, each in proportion to its length; sentences
+    are read into a buffer, and a full buffer is given out in random order before the next one is read. A passage stays
     together: successive sentences up to a number, an empty line or the end of the file.
 
     Args:
@@ -124,6 +92,11 @@ class SentenceStream(Iterator[list[str]]):
         buffer_sentences: Sentences of a buffer; it is also full at 64 MB of text.
         passage_sentences: Sentences of a passage at most.
         num_epochs: Times to go through the corpus; None never ends.
+        order: "mixed" reads all files at once; "files" one after the other, in a random order.
+        weights: How often an epoch passes over files, by pattern of their names (see `file_weights`): of a file with
+            0.5 an epoch reads the half that the epoch before it did not. None is once for all of them.
+        lengths: Characters of each file, as `count_characters` gives them; None counts them when they are needed.
+        max_open_files: Files to have open at once; more of them take turns.
 
     Attributes:
         epoch: Epoch of the next sentence, from 0; `num_epochs` when all is done.
@@ -145,8 +118,11 @@ class SentenceStream(Iterator[list[str]]):
         buffer_sentences: int = 100_000,
         passage_sentences: int = 1,
         num_epochs: int | None = None,
+        order: Order = DEFAULT_ORDER,
+        weights: Mapping[str, float] | None = None,
+        lengths: Sequence[int] | None = None,
+        max_open_files: int = MAX_OPEN_FILES,
     ) -> None:
-        check_input(input)
         numbers = {"buffer_sentences": buffer_sentences, "passage_sentences": passage_sentences}
         for name, value in {"seed": seed, **numbers, "num_epochs": 1 if num_epochs is None else num_epochs}.items():
             check_integer(name, value, at_least=0 if name == "seed" else 1)
@@ -156,40 +132,32 @@ class SentenceStream(Iterator[list[str]]):
         self.num_epochs = num_epochs
         self.epoch = 0
         self.num_sentences = 0
-        self._input: Input = input
         self._seed = seed
         self._shuffle = shuffle
         self._buffer_sentences = buffer_sentences
-        self._passage_sentences = passage_sentences
-        self._sizes = [_file_size(path) for path in self.paths]
-        self._identity = {  # what must be the same for a state to mean the same sentences
-            "num_files": len(self.paths),
-            "names": _digest(path.name for path in self.paths),
-            "sizes": _digest(str(size) for size in self._sizes),
-            "raw_text": int(self._has_raw_text()),
-            "seed": seed,
-            "shuffle": int(shuffle),
-            **numbers,
-        }
-        self._move_to(_Place(), buffer_number=0)
+        self._corpus = CorpusReader(
+            self.paths,
+            input=input,
+            seed=seed,
+            shuffle=shuffle,
+            passage_sentences=passage_sentences,
+            order=order,
+            weights=weights,
+            lengths=lengths,
+            max_open_files=max_open_files,
+        )
+        self._identity = {"seed": seed, "shuffle": int(shuffle), **numbers, **self._corpus.identity()}
+        self._move_to((), buffer_number=0)
 
-    def _has_raw_text(self) -> bool:
-        """Whether any file is read as raw text; shards never are."""
-        if self._input == "tokens":
-            return False
-        folders = {path.parent: path for path in self.paths}
-        return not all(map(is_shard, folders.values()))
-
-    def _move_to(self, begin: _Place, *, buffer_number: int, num_emitted: int = 0, within: int = 0) -> None:
+    def _move_to(self, begin: tuple[Place, ...], *, buffer_number: int, num_emitted: int = 0, within: int = 0) -> None:
         """Stand at a buffer that has not been read yet, with nothing open."""
-        self._begin = begin
+        self._begin = begin  # a place in each lane; none at the beginning of an epoch
         self._buffer_number = buffer_number
         self._num_emitted = num_emitted  # whole passages of the buffer
         self._within = within  # sentences of the passage behind them
-        self._buffer: list[bytes] = []  # passages as UTF-8, one sentence a line, spaces between tokens, which have none
+        self._buffer: list[bytes] = []  # passages, as `Passage.text`
         self._order: NDArray[np.int64] | None = None
-        self._reader: Iterator[tuple[_Place, bytes]] | None = None
-        self._pending: tuple[_Place, bytes] | None = None  # the first passage of the next buffer
+        self._reader: LaneReader | None = None
 
     def __next__(self) -> list[str]:
         if self.num_epochs is not None and self.epoch >= self.num_epochs:
@@ -216,139 +184,79 @@ class SentenceStream(Iterator[list[str]]):
     def _leave_buffer(self) -> None:
         self._buffer = []
         self._num_emitted = 0
-        if self._pending is None:
+        assert self._reader is not None
+        if self._reader.is_done:
             self.epoch += 1
-            self._move_to(_Place(), buffer_number=0)
+            self._move_to((), buffer_number=0)
         else:
-            self._begin = self._pending[0]
+            self._begin = tuple(self._reader.places)
             self._buffer_number += 1
 
     def _fill(self) -> None:
-        """Read the buffer that begins at `_begin` and one passage more, to know whether the epoch ends with it."""
-        reader = self._reader or self._read_passages(self._begin)
+        """Read the buffer that begins at `_begin`; the reader knows then whether the epoch ends with it."""
         buffer: list[bytes] = []
         num_sentences = num_bytes = 0
         try:
-            item = first = self._pending or next(reader, None)
-            while item is not None and num_sentences < self._buffer_sentences and num_bytes < _MAX_BUFFER_BYTES:
-                buffer.append(item[1])
-                num_sentences += item[1].count(b"\n") + 1
-                num_bytes += len(item[1])
-                item = next(reader, None)
-            if first is None or self._num_emitted >= len(buffer):
+            reader = self._reader or self._corpus.open(self.epoch, self._begin)
+            begin = tuple(reader.places)
+            while not reader.is_done and num_sentences < self._buffer_sentences and num_bytes < _MAX_BUFFER_BYTES:
+                passage = reader.take()
+                buffer.append(passage)
+                num_sentences += passage.count(b"\n") + 1
+                num_bytes += len(passage)
+            if self._num_emitted >= len(buffer):
                 raise InputError(self._missing_sentences())
         except BaseException:  # whoever resumes or tries again reads this buffer from its beginning
             self._move_to(
                 self._begin, buffer_number=self._buffer_number, num_emitted=self._num_emitted, within=self._within
             )
             raise
-        self._begin, self._buffer, self._reader, self._pending = first[0], buffer, reader, item
+        self._begin, self._buffer, self._reader = begin, buffer, reader
         if self._shuffle:
             self._order = random_order(len(buffer), self._seed, self.epoch, _SENTENCE_ORDER, self._buffer_number)
 
     def _missing_sentences(self) -> str:
-        if self._begin == _Place() and not self._num_emitted:
+        if not any(map(any, self._begin)) and not self._num_emitted:
             names = ", ".join(str(path) for path in self.paths[:3]) + (" …" if len(self.paths) > 3 else "")
+            if self._corpus.weights and self.epoch:
+                return f"the weights leave epoch {self.epoch + 1} no sentence of {names}: give larger ones."
             return f"there is no sentence in {names}: give at least one file with text in it."
         return f"the corpus ends before the run can go on behind {self.position}: restore its files."
 
-    def _files(self) -> NDArray[np.int64]:
-        """The numbers of the files in the order of this epoch."""
-        size = len(self.paths)
-        return random_order(size, self._seed, self.epoch, _FILE_ORDER) if self._shuffle else np.arange(size)
-
-    def _read_passages(self, begin: _Place) -> Iterator[tuple[_Place, bytes]]:
-        first = last = begin
-        passage: list[bytes] = []
-        for place, sentence in self._read_epoch(begin):
-            is_next = place.file == last.file and place.line <= last.line + 1  # a line without a sentence divides
-            if passage and not (is_next and len(passage) < self._passage_sentences):
-                yield first, b"\n".join(passage)
-                passage = []
-            first = first if passage else place
-            passage.append(sentence)
-            last = place
-        if passage:
-            yield first, b"\n".join(passage)
-
-    def _read_epoch(self, begin: _Place) -> Iterator[tuple[_Place, bytes]]:
-        for file, number in enumerate(self._files()):
-            if file < begin.file:
-                continue
-            path, start = self.paths[number], begin if file == begin.file else _Place()
-            try:
-                if _file_size(path) != self._sizes[number]:
-                    raise InputError(f"{path} has changed while it was in use: restore it.")
-                for line, index, tokens in _read_located(path, self._input, "strict", start.line, start.sentence):
-                    yield _Place(file, line, index), " ".join(tokens).encode()
-            except InputError as error:
-                if isinstance(error.__context__, UnicodeDecodeError):
-                    raise
-                text = str(error).removesuffix(".")
-                raise InputError(f"{text}; the run can be resumed when the file is back.") from None
-
     @property
     def position(self) -> str:
-        """The file and line at which the present buffer began, for messages."""
-        return f"{self.paths[self._files()[self._begin.file]]}, line {self._begin.line + 1}"
+        """The files and lines at which the present buffer began, for messages; of many files the first few."""
+        return self._corpus.describe(self.epoch, self._begin)
 
-    def state_dict(self) -> dict[str, int]:
-        """Where the stream stands, and of which corpus and settings, as numbers for JSON."""
+    def state_dict(self) -> dict[str, Any]:
+        """Where the stream stands, and of which corpus and settings, as numbers and lists of them for JSON."""
+        begin: dict[str, Any] = {"places": [list(place) for place in self._begin]}
+        if not self._corpus.is_mixed:
+            begin = (self._begin or (Place(),))[0]._asdict()
         return {
             "epoch": self.epoch,
             "num_sentences": self.num_sentences,
             "buffer": self._buffer_number,
             "num_emitted": self._num_emitted,
             "within": self._within,
-            **self._begin._asdict(),
+            **begin,
             **self._identity,
         }
 
-    def load_state_dict(self, state: Mapping[str, int]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue with the sentence that would have come next when `state` was taken.
 
-        Only the buffer of that moment is read again. `num_epochs` may be another one.
+        Only the buffer of that moment is read again. `num_epochs` may be another one. A state without an order is of
+        a version that read one file after the other.
 
         Raises:
             InputError: If the state is of other files or other settings, or is none at all.
         """
         if not isinstance(state, Mapping):
             raise InputError(f"{shown(state)} is no state of a sentence stream: use a whole checkpoint.")
-        broken = any(not isinstance(state.get(key), int) or state[key] < 0 for key in self.state_dict())
-        if broken or state["file"] >= state["num_files"]:
-            raise InputError("this is no state of a sentence stream: use a whole checkpoint.")
-        for key, value in self._identity.items():
-            if state[key] != value:
-                raise InputError(_difference(key, state[key], value))
+        state = check_state(state, self._identity)
+        places = read_places(state, is_mixed=self._corpus.is_mixed)
         self.epoch = state["epoch"]
         self.num_sentences = state["num_sentences"]
-        begin = _Place(state["file"], state["line"], state["sentence"])
         emitted = {"num_emitted": state["num_emitted"], "within": state["within"]}
-        self._move_to(begin, buffer_number=state["buffer"], **emitted)
-
-
-def _difference(key: str, saved: int, given: int) -> str:
-    if key in ("names", "sizes"):
-        return f"the {key} of the files are not those of the run to resume: give its files, unchanged."
-    if key == "raw_text":
-        kinds = ("tokens", "raw text")
-        return (
-            f"the files are read as {kinds[given > 0]}, but were read as {kinds[saved > 0]} in the run to resume: give "
-            f"the same --input (corpus.input), and leave {CORPUS_FILE} beside shards as it was."
-        )
-    return f"{key} is {given}, but {saved} in the run to resume: give its files and its settings."
-
-
-def _digest(values: Iterator[str]) -> int:
-    """48 bits that stand for a list of str, so that JSON holds them exactly."""
-    return int.from_bytes(hashlib.sha256("\0".join(values).encode("utf-8", "surrogateescape")).digest()[:6])
-
-
-def _file_size(path: Path) -> int:
-    try:
-        status = path.stat()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
-    if not stat.S_ISREG(status.st_mode):
-        raise InputError(f"{path} is not a regular file: a corpus is read again and again, so give files.")
-    return status.st_size
+        self._move_to(places, buffer_number=state["buffer"], **emitted)

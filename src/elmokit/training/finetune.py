@@ -1,7 +1,7 @@
 """Adapt a model to a domain: go on training it on other text, with its vocabulary kept, extended or newly counted."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import nn
@@ -28,6 +28,7 @@ def finetune(
     extend_vocab: bool = False,
     report: Report | None = None,
     reading: Share | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Train a model further on the text of a domain, and stop when the held-out text gets worse.
 
@@ -40,13 +41,14 @@ def finetune(
         extend_vocab: add the words of the text that the model's vocabulary lacks.
         report: is told of every log entry.
         reading: is told how much of the corpus has been read before training begins.
+        notify: receives single lines for the user, such as the precision that was chosen.
     """
     bilm = load(model)
     has_words = bilm.config.softmax or bilm.config.input.kind == "tokens"
     if files.vocab is not None and has_words and not extend_vocab:
         raise ConfigError(f"{model} has a vocabulary: leave --vocab out, or add its words with --extend-vocab.")
     _check_freeze(config.freeze)
-    with Run(config, files, reading, model=model) as run:
+    with Run(config, files, reading, model=model, notify=notify) as run:
         return _train(run, bilm, model, config, extend_vocab=extend_vocab, report=report)
 
 
@@ -66,7 +68,7 @@ def _train(
     run.note += f"weights from {model}"
     _check_loss(bilm, config.loss.kind)
     if config.loss.kind == "sampled" and config.loss.num_negatives > len(bilm.vocabulary or ()):
-        run.config = config.model_copy(update={"loss": LossConfig(kind="full")})
+        run.config = run.config.model_copy(update={"loss": LossConfig(kind="full")})
         run.note += "; full softmax, because the vocabulary has fewer words than loss.num_negatives"
     _freeze(bilm, config.freeze)
     run.check_memory(bilm)

@@ -13,8 +13,8 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, Protocol
 
@@ -22,6 +22,7 @@ import torch
 from torch import nn
 
 from elmokit.errors import ConfigError, ElmokitError
+from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import LoopConfig
 from elmokit.training.distributed import Processes
@@ -72,7 +73,7 @@ class Step(Protocol):
         """Whether a gradient that is not finite was met by lowering a scale, so that the loop may go on."""
 
 
-Reason = Literal["max_steps", "end of data", "patience"]
+Reason = Literal["max_steps", "end of data", "patience", "end of decay"]
 
 
 @dataclass
@@ -95,6 +96,8 @@ class Progress:
     """What the next log entry gives the means of: losses times their counts, norms of gradients."""
     num_counted: int = 0
     num_norms: int = 0
+    decay_from: int | None = None
+    """The step at which the decay of schedule wsd began, if it has."""
     reason: Reason | None = None
     """Why the run is over, if it is."""
 
@@ -130,6 +133,9 @@ class Loop:
         log: where entries go.
         processes: those that share the run; the first one writes.
         identity: what must be equal for a checkpoint to be taken up, by name.
+        changeable: names of `identity` that a resumed run may change; each change is logged.
+        average: a running average of the weights; the better of both is evaluated as the best.
+        finish_requested: says whether the decay of schedule wsd is to begin now.
         report: for a progress bar.
         place: says where in the data the next batch begins, for messages.
         rescue: called when a figure is not a number; says what is left and how to go on.
@@ -152,6 +158,9 @@ class Loop:
         log: RunLog | None = None,
         processes: Processes | None = None,
         identity: Mapping[str, Any] | None = None,
+        changeable: Collection[str] = (),
+        average: WeightAverage | None = None,
+        finish_requested: Callable[[], bool] | None = None,
         report: Report | None = None,
         place: Callable[[], str] | None = None,
         rescue: Callable[[], str] | None = None,
@@ -160,7 +169,8 @@ class Loop:
         self.evaluate, self.metric, self.lower_is_better, self.save_best = evaluate, metric, lower_is_better, save_best
         self.checkpoints, self.log, self.report = checkpoints, log, report
         self.processes = processes or Processes()
-        self.identity = dict(identity or {})
+        self.identity, self.changeable = dict(identity or {}), frozenset(changeable)
+        self.average, self.finish_requested = average, finish_requested
         self.place, self.rescue = place, rescue
         self.progress = Progress(num_steps)
         self._place = ""
@@ -170,13 +180,7 @@ class Loop:
         content = self.checkpoints.load_last() if self.checkpoints is not None else None
         if content is None:
             return False
-        saved = content["identity"]
-        for name, value in self.identity.items():
-            if name in saved and saved[name] != value:
-                raise ConfigError(
-                    f"the run to resume was made with {name} = {saved[name]}, but now {name} = {value}: "
-                    "give its own settings, or start anew in another folder."
-                )
+        changes = self._compare(content["identity"])
         self.model.load_state_dict(content["model"])
         self.optimizer.load_state_dict(content["optimizer"])
         self.batches.load_state_dict(content["batches"])
@@ -184,10 +188,46 @@ class Loop:
         known = {one.name for one in fields(Progress)} - {"num_steps"}
         values = {name: value for name, value in content["progress"].items() if name in known}
         self.progress = Progress(self.progress.num_steps, **values)
+        if self.progress.decay_from is not None:
+            self.progress.num_steps = self.progress.decay_from + self.optimizer.config.decay_steps
+        if self.average is not None and content.get("average") is not None:
+            self.average.load_state_dict(content["average"])
+        elif self.average is not None:
+            self.average.restart()
         torch.set_rng_state(content["rng"])
         if self.log is not None and self.processes.is_first:
             self.log.rewind(content["log_entries"])
+        self._take_changes(changes)
         return True
+
+    def _compare(self, saved: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """The settings that a resumed run changes, each with the old value and the new; others are refused."""
+        changes = {
+            name: [saved[name], value]
+            for name, value in self.identity.items()
+            if name in saved and saved[name] != value
+        }
+        for name, (before, now) in changes.items():
+            if name not in self.changeable:
+                raise ConfigError(
+                    f"the run to resume was made with {name} = {before}, but now {name} = {now}: "
+                    "give its own settings, or start anew in another folder."
+                )
+        return changes
+
+    def _take_changes(self, changes: Mapping[str, list[Any]]) -> None:
+        """Log what a resumed run changes, and let a run that had come to its end continue to a later one."""
+        if not changes:
+            return
+        if self.progress.reason == "end of decay":
+            raise ConfigError(
+                "this run has finished its decay, so that its settings cannot change any more: start a new run from "
+                "its model with --init."
+            )
+        if self.progress.reason in ("max_steps", "end of data"):
+            self.progress.reason = None
+        if self.log is not None and self.processes.is_first:
+            self.log.write({"step": self.progress.step, "changed": dict(changes)})
 
     def run(self) -> Fitted:
         """Train until the steps, the data or the patience end."""
@@ -196,8 +236,8 @@ class Loop:
         epoch = getattr(self.batches, "epoch", None)
         with _signals() as stop:
             while progress.reason is None:
-                if progress.step == config.max_steps:
-                    progress.reason = "max_steps"
+                if (reason := self._reached_end()) is not None:
+                    progress.reason = reason
                     break
                 if config.patience and progress.num_worse >= config.patience:
                     progress.reason = "patience"
@@ -214,7 +254,7 @@ class Loop:
                 due = progress.step % every == 0 if every else epoch != last_epoch
                 if due:
                     self.measure()
-                if progress.step % config.checkpoint_every == 0:
+                if progress.step % config.checkpoint_every == 0 or progress.decay_from == progress.step - 1:
                     self._save()
             if progress.num_counted:
                 self._write_entry(mark)
@@ -229,12 +269,13 @@ class Loop:
         self._place = self.place() if self.place is not None else ""
         batches: list[Any] = []
         failure: Exception | None = None
+        asked = self.finish_requested is not None and self.processes.is_first and self.finish_requested()
         try:
             while len(batches) < self.config.accumulate and (batch := next(self.batches, None)) is not None:
                 batches.append(batch)
         except Exception as error:
             failure = error
-        stopped, failed = self.processes.any_of(stop.is_set(), failure is not None)
+        stopped, failed, asked = self.processes.any_of(stop.is_set(), failure is not None, asked)
         if stopped or failed:
             self._save(before)
         if failure is not None:
@@ -243,7 +284,29 @@ class Loop:
             raise ElmokitError("another process of this run cannot read its data: see its own message.")
         if stopped:
             raise KeyboardInterrupt
+        if asked:
+            self._begin_decay("on request")
         return batches
+
+    def _reached_end(self) -> Reason | None:
+        """Why the run is over after the steps so far, if it is; begins the decay of schedule wsd when it is time."""
+        progress, optimizer = self.progress, self.optimizer.config
+        if optimizer.schedule != "wsd":
+            return "max_steps" if progress.step == self.config.max_steps else None
+        if progress.step >= progress.num_steps - optimizer.decay_steps:
+            self._begin_decay("at the end of the steps")
+        if progress.decay_from is not None and progress.step >= progress.decay_from + optimizer.decay_steps:
+            return "end of decay"
+        return None
+
+    def _begin_decay(self, why: str) -> None:
+        progress = self.progress
+        if progress.decay_from is not None:
+            return
+        progress.decay_from = progress.step
+        progress.num_steps = progress.step + self.optimizer.config.decay_steps
+        if self.log is not None and self.processes.is_first:
+            self.log.write({"step": progress.step, "decay": f"begun {why}", "num_steps": progress.num_steps})
 
     def _take_step(self, batches: list[Any]) -> None:
         """One step of the optimiser."""
@@ -258,7 +321,7 @@ class Loop:
             for name, value in {"loss": result.loss, **result.parts}.items():
                 progress.totals[name] = progress.totals.get(name, 0.0) + value * result.count
         self.processes.add_up_gradients(self.optimizer.parameters)
-        norm = self.optimizer.update(progress.step, scale / len(batches))
+        norm = self.optimizer.update(progress.step, scale / len(batches), progress.decay_from)
         if math.isfinite(norm):
             progress.totals["gradient_norm"] = progress.totals.get("gradient_norm", 0.0) + norm
             progress.num_norms += 1
@@ -267,6 +330,8 @@ class Loop:
                 self._check("gradient's norm", norm)
             self.optimizer.clear()
         progress.step += 1
+        if self.average is not None:
+            self.average.update(progress.step)
 
     def _check(self, name: str, value: float) -> None:
         if math.isfinite(value):
@@ -296,15 +361,34 @@ class Loop:
         value = self.processes.from_first(figures.get(self.metric, 0.0))
         if math.isnan(value):
             self._check(f"held-out {self.metric}", value)
+        averaged = self._measure_average(figures)
+        use_average = averaged is not None and self._is_better(averaged, value)
+        value = averaged if averaged is not None and use_average else value
         progress.evaluated = progress.step
-        if progress.best is None or (value < progress.best if self.lower_is_better else value > progress.best):
+        if progress.best is None or self._is_better(value, progress.best):
             progress.best, progress.best_step, progress.num_worse = value, progress.step, 0
             if self.save_best is not None and self.processes.is_first:
-                self.save_best()
+                with self.average.in_model() if self.average is not None and use_average else nullcontext():
+                    self.save_best()
         else:
             progress.num_worse += 1
             self.optimizer.observe(progress.num_worse)
         self._tell({"count": progress.count, **{f"heldout_{name}": figure for name, figure in figures.items()}})
+
+    def _measure_average(self, figures: dict[str, float]) -> float | None:
+        """Evaluate the average of the weights too, if there is one, and add its figures to those of the weights."""
+        if self.average is None or self.evaluate is None:
+            return None
+        value = 0.0
+        if self.processes.is_first:
+            with self.average.in_model():
+                found = self.evaluate()
+            value = found[self.metric]
+            figures |= {f"ema_{name}": figure for name, figure in found.items()}
+        return self.processes.from_first(value)
+
+    def _is_better(self, value: float, other: float) -> bool:
+        return value < other if self.lower_is_better else value > other
 
     def _tell(self, figures: Mapping[str, float]) -> None:
         if not self.processes.is_first:
@@ -330,6 +414,7 @@ class Loop:
                 "identity": self.identity,
                 "model": self.model.state_dict(),
                 "optimizer": self.optimizer.state_dict(),
+                "average": None if self.average is None else self.average.state_dict(),
                 "batches": self.batches.state_dict() if batches is None else batches,
                 "step_state": step_state,
                 "progress": vars(self.progress).copy(),

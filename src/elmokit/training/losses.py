@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from elmokit.errors import ConfigError
-from elmokit.model.engines.tiles import PLAIN_PRODUCTS, Products
+from elmokit.model.engines.products import PLAIN_PRODUCTS, Products
 from elmokit.model.softmax import Softmax
 
 _CHUNK_SCORES = 2**21

@@ -11,7 +11,7 @@ from elmokit.text.vocabulary import SPECIALS, Vocabulary
 from elmokit.training.config import PretrainConfig, RunConfig
 
 _NUMBER_BYTES = 4
-_OPTIMIZER_NUMBERS = {"adagrad": 1, "adamw": 2, "adadelta": 2}
+_OPTIMIZER_NUMBERS = {"adagrad": 1, "adamw": 2, "adadelta": 2, "muon": 1}
 """What an optimizer remembers of each weight."""
 
 
@@ -46,7 +46,7 @@ def check_model(bilm: BiLM, num_words: int, config: RunConfig, *, num_processes:
 def _estimate(bilm: BiLM, num_words: int, config: RunConfig, num_processes: int) -> dict[str, int]:
     """Bytes by what asks for them: weights, their gradients, what the optimizer remembers, and the gates of a batch."""
     shape = bilm.config
-    remembered = _OPTIMIZER_NUMBERS[config.optimizer.kind]
+    remembered = _OPTIMIZER_NUMBERS[config.optimizer.kind] + bool(config.optimizer.ema_decay)
     has_table = shape.input.kind == "tokens"
     num_tables = 1 if shape.tied_softmax else 1 + has_table
     places = config.batch_size * config.unroll_steps // num_processes

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
 
+from elmokit.errors import ConfigError
 from elmokit.training.config import OptimizerConfig
 
 
@@ -41,10 +42,15 @@ class Optimizer:
         self._optimizers = _build(dense, [parameter for _, parameter in sparse], config, shares or {})
         self._halvings = 0
 
-    def update(self, step: int, scale: float = 1.0) -> float:
+    def update(self, step: int, scale: float = 1.0, decay_from: int | None = None) -> float:
         """Make step number `step` (from 0) with all gradients times `scale`; give the norm before the clip.
 
         A norm that is not finite changes nothing, and the gradients stay for whoever wants to look at them.
+
+        Args:
+            step: its number.
+            scale: of all gradients.
+            decay_from: the step at which the decay of schedule wsd began, if it has.
         """
         gradients = []
         for parameter in self.parameters:
@@ -63,7 +69,9 @@ class Optimizer:
         if (bound := self.config.clip_value) is not None:
             torch._foreach_clamp_min_(gradients, -bound)
             torch._foreach_clamp_max_(gradients, bound)
-        rate = self.config.learning_rate * rate_factor(self.config, step, self.num_steps) / 2**self._halvings
+        rate = (
+            self.config.learning_rate * rate_factor(self.config, step, self.num_steps, decay_from) / 2**self._halvings
+        )
         with torch.sparse.check_sparse_tensor_invariants(False):  # the default, but torch warns unless it is chosen
             for optimizer in self._optimizers:
                 for group in optimizer.param_groups:
@@ -116,6 +124,11 @@ def _build(
     if config.kind == "adadelta":
         groups = [*_group(dense, shares), *([{"params": sparse}] if sparse else [])]
         return [torch.optim.Adadelta(groups, lr=rate, rho=config.betas[1], eps=config.eps)]
+    if config.kind == "muon":
+        matrices = [pair for pair in dense if _is_decayed(*pair) and pair[1].dim() == 2]
+        dense = [pair for pair in dense if not (_is_decayed(*pair) and pair[1].dim() == 2)]
+        if matrices:
+            found.append(_build_muon(_group(matrices, shares), config))
     groups = [
         {**group, "weight_decay": config.weight_decay if decayed else 0.0}
         for decayed in (True, False)
@@ -124,6 +137,23 @@ def _build(
     found += [torch.optim.AdamW(groups, lr=rate, betas=config.betas, eps=config.eps, fused=True)] if groups else []
     found += [RowAdam(sparse, lr=rate, betas=config.betas, eps=config.eps)] if sparse else []
     return found
+
+
+def _build_muon(groups: list[dict[str, Any]], config: OptimizerConfig) -> TorchOptimizer:
+    """Muon with steps as large as AdamW's, so that one learning rate serves both."""
+    try:
+        from torch.optim import Muon
+    except ImportError:
+        raise ConfigError(
+            f"optimizer.kind 'muon' needs torch 2.9 or newer, but this is {torch.__version__}: take adamw."
+        ) from None
+    return Muon(
+        groups,
+        lr=config.learning_rate,
+        momentum=config.betas[0],
+        weight_decay=config.weight_decay,
+        adjust_lr_fn="match_rms_adamw",
+    )
 
 
 def _group(named: list[tuple[str, nn.Parameter]], shares: Mapping[str, float]) -> list[dict[str, Any]]:
@@ -175,9 +205,12 @@ class RowAdam(TorchOptimizer):
         parameter[rows] -= rate * mean / square.sqrt_().add_(eps)
 
 
-def rate_factor(config: OptimizerConfig, step: int, num_steps: int) -> float:
+def rate_factor(config: OptimizerConfig, step: int, num_steps: int, decay_from: int | None = None) -> float:
     """The share of the full learning rate at a step: a linear warm-up, a stretch at the top, and the way down."""
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
+    if config.schedule == "wsd":
+        done = 0.0 if decay_from is None else min(1.0, max(0, step - decay_from) / config.decay_steps)
+        return warmup * (config.floor + (1 - config.floor) * (1 - done))
     begin = max(config.hold * num_steps, config.warmup_steps)
     if config.schedule == "constant" or step < begin:
         return warmup

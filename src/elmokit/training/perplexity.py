@@ -24,7 +24,7 @@ from elmokit.text.input_kind import Input
 from elmokit.text.tokens import check_sentences
 from elmokit.training.corpus import read_sentences
 from elmokit.training.scorer import Scorer
-from elmokit.training.windows import NOTHING
+from elmokit.training.windows import NOTHING, divide_rows
 
 _NUM_ROWS = 64
 _FIRST_SENTENCES, _BLOCK_SENTENCES, _BLOCK_PREDICTIONS = 64, 4096, 65_536
@@ -98,42 +98,116 @@ def measure_perplexity(
         threads: cores to use on a CPU; None takes all that the process may use.
         report: receives the progress.
     """
+    return measure_parts(bilm, sentences, (), carry=carry, num_rows=num_rows, threads=threads, report=report)[0]
+
+
+def measure_parts(
+    bilm: BiLM,
+    sentences: Sequence[str],
+    sizes: Sequence[int],
+    *,
+    carry: bool = True,
+    num_rows: int = _NUM_ROWS,
+    threads: int | None = None,
+    report: Report | None = None,
+) -> tuple[Perplexity, list[Perplexity]]:
+    """The figures of a text, and of its parts of so many sentences each, from one reading of the whole.
+
+    The other arguments are those of `measure_perplexity`, and the first result is its own.
+    """
     _check_lines(sentences)
     check_flag("carry", carry)
     check_integer("num_rows", num_rows, at_least=1)
     if not sentences:
         raise InputError("the text has no sentence: give a file with text.")
-    num_predictions = sum(sentence.count(" ") + 2 for sentence in sentences)
+    lengths = np.array([sentence.count(" ") + 2 for sentence in sentences])
+    num_predictions = int(lengths.sum())
+    part_of = np.repeat(np.arange(len(sizes)), sizes) if sizes else np.zeros(len(sentences), dtype=np.int64)
     with closing(Scorer(bilm, threads)) as scorer:
-        vocabulary = scorer.vocabulary
-        totals, counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)
+        unknown = scorer.vocabulary.unknown_id
+        whole, parts = _Sums(), [_Sums() for _ in sizes]
         if carry:
-            scored = scorer.in_order(sentences, min(num_rows, len(sentences)))
+            scored = _score_in_order(scorer, sentences, lengths, part_of, min(num_rows, len(sentences)))
         else:
-            blocks = _blocks(sentence.split(" ") for sentence in sentences)
-            scored = (one for block in blocks for _, one in scorer.from_zero(block))
-        for targets, log_probs in scored:
-            real = targets != NOTHING  # (2, R, T)
-            for kind, chosen in enumerate((real, real & (targets != vocabulary.unknown_id))):
-                totals[:, kind] -= np.where(chosen, log_probs, 0).sum((1, 2), dtype=np.float64)
-                counts[:, kind] += chosen.sum((1, 2))
+            scored = _score_from_zero(scorer, sentences, part_of)
+        for targets, log_probs, own_parts in scored:
+            whole.add(targets, log_probs, targets != NOTHING, unknown)
+            for number in np.unique(own_parts) if sizes else ():
+                parts[number].add(targets, log_probs, (targets != NOTHING) & (own_parts == number), unknown)
             if report is not None:
-                report(int(counts[0, 0]), num_predictions)
-    means = totals / np.maximum(counts, 1)  # (2, 2)
-    forward, backward = (
-        DirectionScore(_exp(means[side, 0]), _exp(means[side, 1]), int(counts[side, 0])) for side in (0, 1)
-    )
-    return Perplexity(
-        forward,
-        backward,
-        _exp(means[:, 0].mean()),
-        _exp(means[:, 1].mean()),
-        len(sentences),
-        num_predictions,
-        len(vocabulary),
-        float(counts[0, 0] - counts[0, 1]) / max(1, num_predictions - len(sentences)),
-        "carry" if carry else "reset",
-    )
+                report(int(whole.counts[0, 0]), num_predictions)
+        state = "carry" if carry else "reset"
+        ends = np.cumsum(sizes, dtype=np.int64)
+        counts = [int(lengths[end - size : end].sum()) for end, size in zip(ends, sizes, strict=True)]
+        return (
+            whole.figures(len(sentences), num_predictions, len(scorer.vocabulary), state),
+            [
+                part.figures(size, count, len(scorer.vocabulary), state)
+                for part, size, count in zip(parts, sizes, counts, strict=True)
+            ],
+        )
+
+
+Places = tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]
+"""Targets and log-probabilities (2, R, T), and of which part of the text they are, (R, T) or (R, 1)."""
+
+
+def _score_in_order(
+    scorer: Scorer, sentences: Sequence[str], lengths: NDArray[np.int64], part_of: NDArray[np.int64], num_rows: int
+) -> Iterator[Places]:
+    rows = [np.repeat(part_of[own], lengths[own]) for own in divide_rows(lengths, num_rows)]
+    done = 0
+    for targets, log_probs in scorer.in_order(sentences, num_rows):
+        num_steps = targets.shape[2]
+        parts = np.full(targets.shape[1:], NOTHING)  # (R, T)
+        for number, row in enumerate(rows):
+            own = row[done : done + num_steps]
+            parts[number, : len(own)] = own
+        done += num_steps
+        yield targets, log_probs, parts
+
+
+def _score_from_zero(scorer: Scorer, sentences: Sequence[str], part_of: NDArray[np.int64]) -> Iterator[Places]:
+    first = 0
+    for block in _blocks(sentence.split(" ") for sentence in sentences):
+        for rows, (targets, log_probs) in scorer.from_zero(block):
+            yield targets, log_probs, part_of[first + np.array(rows)][:, None]  # (R, 1)
+        first += len(block)
+
+
+class _Sums:
+    """−log p added up, of all words and of known ones."""
+
+    def __init__(self) -> None:
+        self.totals, self.counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)
+
+    def add(
+        self,
+        targets: NDArray[np.int64],
+        log_probs: NDArray[np.float32],
+        real: NDArray[np.bool_],
+        unknown: int,
+    ) -> None:
+        for kind, chosen in enumerate((real, real & (targets != unknown))):
+            self.totals[:, kind] -= np.where(chosen, log_probs, 0).sum((1, 2), dtype=np.float64)
+            self.counts[:, kind] += chosen.sum((1, 2))
+
+    def figures(self, num_sentences: int, num_predictions: int, vocab_size: int, state: str) -> Perplexity:
+        means, counts = self.totals / np.maximum(self.counts, 1), self.counts  # (2, 2)
+        forward, backward = (
+            DirectionScore(_exp(means[side, 0]), _exp(means[side, 1]), int(counts[side, 0])) for side in (0, 1)
+        )
+        return Perplexity(
+            forward,
+            backward,
+            _exp(means[:, 0].mean()),
+            _exp(means[:, 1].mean()),
+            num_sentences,
+            num_predictions,
+            vocab_size,
+            float(counts[0, 0] - counts[0, 1]) / max(1, num_predictions - num_sentences),
+            state,
+        )
 
 
 def _check_lines(sentences: Any) -> None:

@@ -7,7 +7,7 @@ was counted), `log.jsonl`, `checkpoints/`, `best/` (the model of the best evalua
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,24 +25,40 @@ from elmokit.model.bilm import BiLM
 from elmokit.model.devices import check_device
 from elmokit.text.files import refuse_pipes
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
+from elmokit.training.arithmetic import Precision
+from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
 from elmokit.training.corpus import SentenceStream, find_files
 from elmokit.training.corpus_blocks import Progress as Share
 from elmokit.training.corpus_tools import build_vocabulary
 from elmokit.training.distributed import join, leave, own_device
+from elmokit.training.heldout import evaluate_files, first_predictions, read_heldout, sample_evenly
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
 from elmokit.training.memory import check_model, check_settings
+from elmokit.training.mixing import file_weights
 from elmokit.training.optim import Optimizer
-from elmokit.training.perplexity import Perplexity, measure_perplexity, read_text
+from elmokit.training.perplexity import Perplexity, measure_perplexity
 from elmokit.training.perplexity import Report as Predicted
-from elmokit.training.run_folder import RECORD, RESULT, SURVEY, RunFolder, check_run_folder, versions
+from elmokit.training.run_folder import (
+    FINISH,
+    RECORD,
+    RESULT,
+    SURVEY,
+    RunFolder,
+    check_run_folder,
+    order_of_run,
+    versions,
+)
 from elmokit.training.step import LanguageModelStep
 from elmokit.training.survey import survey_corpus
+from elmokit.training.trial import choose_precision
 from elmokit.training.windows import WindowStream
 
 _INIT_WARMUP = 100
+CHANGEABLE = ("precision", "num_epochs", "loop.max_steps", "optimizer.decay_steps", "loss.num_negatives")
+"""Settings that a resumed run may change; all others that decide how weights change are refused."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +98,8 @@ class RunResult:
     """Perplexities on the held-out text, `carry` and `reset`; empty without one."""
     before: Mapping[str, Any]
     """The same before fine-tuning."""
+    heldout_by_file: Mapping[str, Mapping[str, float]]
+    """Average perplexities of each held-out file, `carry` and `reset`, by its name."""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON."""
@@ -89,7 +107,12 @@ class RunResult:
 
 
 def pretrain(
-    config: PretrainConfig, files: RunFiles, *, report: Report | None = None, reading: Share | None = None
+    config: PretrainConfig,
+    files: RunFiles,
+    *,
+    report: Report | None = None,
+    reading: Share | None = None,
+    notify: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Train a model from a corpus, or go on with a run.
 
@@ -98,10 +121,11 @@ def pretrain(
         files: what to read and where to write.
         report: is told of every log entry.
         reading: is told how much of the corpus has been read before training begins.
+        notify: receives single lines for the user, such as the precision that was chosen.
     """
     if files.init is None:
         check_settings(config)
-        with Run(config, files, reading) as run:
+        with Run(config, files, reading, notify=notify) as run:
             vocabulary = run.vocabulary()
             shape = config.build_model(len(vocabulary))
             run.check_memory(empty_model(shape, vocabulary, None))
@@ -121,7 +145,7 @@ def pretrain(
     if not config.optimizer.warmup_steps:  # an optimiser without memory must not make full steps at once
         warm = config.optimizer.model_copy(update={"warmup_steps": _INIT_WARMUP})
         config = config.model_copy(update={"optimizer": warm})
-    with Run(config, files, reading, model=files.init) as run:
+    with Run(config, files, reading, model=files.init, notify=notify) as run:
         if not any(word in bilm.vocabulary for word in run.vocabulary().tokens if word not in SPECIALS):
             raise ConfigError(
                 f"no word of the training text is in the vocabulary of {files.init}: is it another language?"
@@ -141,9 +165,17 @@ class Run:
     """
 
     def __init__(
-        self, config: RunConfig, files: RunFiles, reading: Share | None = None, *, model: str | None = None
+        self,
+        config: RunConfig,
+        files: RunFiles,
+        reading: Share | None = None,
+        *,
+        model: str | None = None,
+        notify: Callable[[str], None] | None = None,
     ) -> None:
+        config = _keep_order(config, files)
         self.config, self.files, self.output = config, files, files.output
+        self._notify = notify or (lambda line: None)
         self.note = ""
         self.processes = join(files.device)
         self.processes.own_rows(config.batch_size)
@@ -163,7 +195,8 @@ class Run:
                 f"{self.output} holds a finished run whose checkpoints are gone, so it cannot be resumed: use "
                 f"{self.output / 'model'}, or give another --output."
             )
-        self.heldout = read_text(find_files(files.heldout), input=config.corpus.input) if files.heldout else []
+        self.heldout_files = read_heldout(find_files(files.heldout), input=config.corpus.input)
+        self.heldout = [sentence for text in self.heldout_files.values() for sentence in text]
         if files.heldout and not self.heldout:
             raise InputError(f"the held-out text ({', '.join(files.heldout)}) has no sentence: give files with text.")
         self.processes.wait()  # until all have looked at the folder
@@ -213,6 +246,7 @@ class Run:
         }
         if path.exists() and (self.checkpoints.find() or json.loads(path.read_text(encoding="utf-8"))["key"] == key):
             return
+        weights = file_weights(self.train_files, settings.weights or {})
         found = survey_corpus(self.train_files, input=settings.input, heldout=self.heldout, progress=reading)
         if self.files.vocab is not None:
             vocabulary = read_vocabulary(self.files.vocab)
@@ -241,9 +275,11 @@ class Run:
             "num_words": found.num_words,
             "num_sentences": found.num_sentences,
             "num_predictions": found.num_predictions,
+            "epoch_predictions": found.weighted_predictions(weights),
             "vocab_size": len(vocabulary),
             "oov_rate": 1 - known / found.num_words,
             "heldout_repeated": [found.num_repeated, found.num_compared],
+            "by_file": [size._asdict() for size in found.by_file],
         }
         write_text_atomic(path, json.dumps({**size, "key": key}, indent=1) + "\n")
 
@@ -252,17 +288,7 @@ class Run:
         config, files = self.config, self.files
         bilm = bilm.to(self.device).train()
         assert bilm.vocabulary is not None
-        step = LanguageModelStep(
-            bilm,
-            config.loss,
-            num_rows=config.batch_size,
-            num_steps=config.unroll_steps,
-            dropout=config.dropout,
-            seed=config.seed,
-            processes=self.processes,
-            precision=config.precision,
-            threads=files.threads,
-        )
+        step, reason = self._build_step(bilm)
         sentences = self._open_text()
         windows = WindowStream(
             sentences,
@@ -274,8 +300,10 @@ class Run:
         )
         num_steps = config.loop.max_steps or self._num_steps()
         dense, sparse = step.parameters()
-        checked = _first_predictions(self.heldout, config.heldout_tokens)
+        checked = self._sample_heldout()
         log = RunLog(self.output / "log.jsonl", tensorboard=files.tensorboard and self.processes.is_first)
+        trained = [parameter for _, parameter in (*dense, *sparse)]
+        decay = config.optimizer.ema_decay
         loop = Loop(
             model=bilm,
             batches=windows,
@@ -290,13 +318,19 @@ class Run:
             log=log,
             processes=self.processes,
             identity=self._identity(bilm),
+            changeable=CHANGEABLE,
+            average=WeightAverage(trained, decay) if decay else None,
+            finish_requested=(self.output / FINISH).exists,
             report=report,
             place=lambda: sentences.position,
             rescue=lambda: self._rescue(bilm),
         )
         try:
-            if not (files.resume and loop.resume()):
-                self._begin(bilm, loop, sentences, measure=before is not None)
+            arithmetic = {"arithmetic": step.arithmetic.label, **({"why": reason} if reason else {})}
+            if files.resume and loop.resume():
+                self._log_arithmetic(loop, arithmetic)
+            else:
+                self._begin(bilm, loop, sentences, arithmetic, measure=before is not None)
             result = self._finish(bilm, loop.run(), before or {})
             self.processes.wait()  # who leaves early may tear down what the others still use
             return result
@@ -304,25 +338,68 @@ class Run:
             log.close()
             leave()
 
-    def _open_text(self) -> SentenceStream:
+    def _build_step(self, bilm: BiLM) -> tuple[LanguageModelStep, str]:
+        """The step of training, and why it has its precision, if the machine was asked."""
         config = self.config
+
+        def build(precision: Precision) -> LanguageModelStep:
+            return LanguageModelStep(
+                bilm,
+                config.loss,
+                num_rows=config.batch_size,
+                num_steps=config.unroll_steps,
+                dropout=config.dropout,
+                seed=config.seed,
+                processes=self.processes,
+                precision=precision,
+                threads=self.files.threads,
+            )
+
+        if config.precision != "auto":
+            return build(config.precision), ""
+        choice = choose_precision(build, self.vocabulary(), self.frequencies(), processes=self.processes)
+        self._notify(f"precision {choice.precision}: {choice.reason}")
+        return build(choice.precision), choice.reason
+
+    def _log_arithmetic(self, loop: Loop, arithmetic: Mapping[str, str]) -> None:
+        """Log how this machine computes, if that is another way than the run's so far."""
+        if loop.log is None or not self.processes.is_first:
+            return
+        before = [entry["arithmetic"] for entry in loop.log.read() if "arithmetic" in entry]
+        if before[-1:] != [arithmetic["arithmetic"]]:
+            loop.log.write({"step": loop.progress.step, **arithmetic})
+
+    def _sample_heldout(self) -> Sequence[str]:
+        """What is looked at while training; runs that read file by file keep the sample that such runs had."""
+        limit = self.config.heldout_tokens
+        if self.config.corpus.order == "files":
+            return first_predictions(self.heldout, limit)
+        return sample_evenly(self.heldout_files, limit)
+
+    def _open_text(self) -> SentenceStream:
+        config, sizes = self.config, self.corpus.get("by_file", [])
         return SentenceStream(
             self.train_files,
             input=config.corpus.input,
             seed=config.seed,
             buffer_sentences=config.corpus.buffer_sentences,
             passage_sentences=config.corpus.passage_sentences,
-            num_epochs=None if config.loop.max_steps else config.num_epochs,
+            num_epochs=None if config.loop.max_steps or config.optimizer.schedule == "wsd" else config.num_epochs,
+            order=config.corpus.order,
+            weights=config.corpus.weights,
+            lengths=[size["characters"] for size in sizes] if len(sizes) == len(self.train_files) else None,
         )
 
-    def _begin(self, bilm: BiLM, loop: Loop, sentences: SentenceStream, *, measure: bool) -> None:
+    def _begin(
+        self, bilm: BiLM, loop: Loop, sentences: SentenceStream, arithmetic: Mapping[str, str], *, measure: bool
+    ) -> None:
         """What a run does once in its life: find its place in the text, write its settings, open its log."""
         self._skip(sentences)
         if self.processes.is_first and loop.log is not None:
             self._write_settings(bilm, loop.progress.num_steps)
             loop.log.rewind(0)
             note = {"note": self.note} if self.note else {}
-            loop.log.write({"step": 0, "loss_kind": self.config.loss.kind, **note})
+            loop.log.write({"step": 0, "loss_kind": self.config.loss.kind, **arithmetic, **note})
         if measure:
             loop.measure()
 
@@ -339,7 +416,8 @@ class Run:
 
     def _num_steps(self) -> int:
         """Steps for all epochs, if rows were equally long; the last rows to end may take a few more."""
-        total = int(self.corpus["num_predictions"]) * self.config.num_epochs - self.files.skip_tokens
+        in_epoch = int(self.corpus.get("epoch_predictions", self.corpus["num_predictions"]))
+        total = in_epoch * self.config.num_epochs - self.files.skip_tokens
         per_step = self.config.batch_size * self.config.unroll_steps * self.config.loop.accumulate
         return max(1, -(-total // per_step))
 
@@ -391,9 +469,10 @@ class Run:
             if self.heldout:
                 bilm = load(self.output / "best").to(self.device)
             save(bilm, path, overwrite=True)
-        figures = {}
+        figures: Mapping[str, Any] = {}
+        by_file: Mapping[str, Mapping[str, float]] = {}
         if self.heldout and self.processes.is_first:
-            figures = evaluate_both(bilm.eval(), self.heldout)
+            figures, by_file = evaluate_files(bilm.eval(), self.heldout_files)
         result = RunResult(
             path,
             fingerprint(bilm),
@@ -404,6 +483,7 @@ class Run:
             fitted.progress.best_step,
             figures,
             before,
+            by_file,
         )
         if self.processes.is_first:
             write_text_atomic(self.output / RESULT, json.dumps(result.to_dict(), indent=1) + "\n")
@@ -444,15 +524,12 @@ def _evaluate(bilm: BiLM, sentences: Sequence[str]) -> dict[str, float]:
     }
 
 
-def _first_predictions(sentences: Sequence[str], limit: int | None) -> Sequence[str]:
-    if limit is None:
-        return sentences
-    total = 0
-    for number, sentence in enumerate(sentences):
-        total += sentence.count(" ") + 2
-        if total >= limit:
-            return sentences[: number + 1]
-    return sentences
+def _keep_order(config: RunConfig, files: RunFiles) -> RunConfig:
+    """The settings with the order of the run to resume, unless they name one."""
+    before = order_of_run(files.output) if files.resume else None
+    if before is None or "order" in config.corpus.model_fields_set:
+        return config
+    return config.model_copy(update={"corpus": config.corpus.model_copy(update={"order": before})})
 
 
 def _flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

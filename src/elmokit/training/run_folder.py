@@ -24,9 +24,10 @@ from elmokit.filesystem import (
     write_text_atomic,
 )
 from elmokit.text.input_kind import INPUTS, Input
+from elmokit.training.mixing import ORDERS, Order
 
-RECORD, RESULT, SURVEY = "run.json", "result.json", "corpus.json"
-_BEFORE_TRAINING = (RECORD, SURVEY, "vocab.txt", "counts.txt", "log.jsonl", "tensorboard")
+RECORD, RESULT, SURVEY, FINISH = "run.json", "result.json", "corpus.json", "finish"
+_BEFORE_TRAINING = (RECORD, SURVEY, FINISH, "vocab.txt", "counts.txt", "log.jsonl", "tensorboard")
 """What a run writes before its first checkpoint; a run that stopped there begins again in the same folder."""
 
 
@@ -72,6 +73,26 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}
+
+
+def request_finish(output: Path) -> None:
+    """Ask the run in a folder to begin the decay of its learning rate, now or when it is resumed.
+
+    Raises:
+        ConfigError: if there is no run, it is finished, or its schedule has no decay to begin.
+    """
+    config = _read_json(output / RECORD).get("config")
+    if not isinstance(config, dict):
+        raise ConfigError(f"there is no run in {output}: give the folder of a run as --output.")
+    if (output / RESULT).exists():
+        raise ConfigError(f"the run in {output} is finished already: its model is {output / 'model'}.")
+    optimizer = config.get("optimizer", {})
+    if not isinstance(optimizer, dict) or optimizer.get("schedule") != "wsd":
+        raise ConfigError(
+            f"the run in {output} cannot be finished on request: its optimizer.schedule is "
+            f"{optimizer.get('schedule', 'constant')!r}, and only 'wsd' has a decay that can begin at any time."
+        )
+    write_text_atomic(output / FINISH, "")
 
 
 class RunFolder:
@@ -122,6 +143,19 @@ def input_of_run(output: Path) -> Input | None:
     corpus = config.get("corpus", {})
     found = corpus.get("input", "tokens") if isinstance(corpus, dict) else None  # the default of runs without it
     return found if found in INPUTS else None
+
+
+def order_of_run(output: Path) -> Order | None:
+    """In which order the run in a folder reads its files; None if no run has been begun there.
+
+    Runs that do not say so are older than the choice, and read one file after the other.
+    """
+    config, key = _read_json(output / RECORD).get("config"), _read_json(output / SURVEY).get("key")
+    corpus = key.get("settings") if isinstance(key, dict) else None
+    if corpus is None and isinstance(config, dict):  # a run that has not counted its text yet
+        corpus = config.get("corpus", {})
+    found = corpus.get("order", "files") if isinstance(corpus, dict) else None
+    return found if found in ORDERS else None
 
 
 def versions() -> dict[str, str]:

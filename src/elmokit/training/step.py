@@ -10,23 +10,18 @@ Notation: R rows of this process, T steps, N = R·T places step by step, K disti
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from elmokit.amx import refuse_hidden_tiles
 from elmokit.cores import usable_cores
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
-from elmokit.model.engines import Engine
-from elmokit.model.engines.native import find_native_cell
-from elmokit.model.engines.plain import PlainEngine
-from elmokit.model.engines.tiles import PLAIN_PRODUCTS, Products
-from elmokit.model.engines.train import TrainEngine
 from elmokit.model.engines.workers import compute_on_one_core
 from elmokit.model.lstm import Lstm, LstmState
+from elmokit.training.arithmetic import Precision, choose_arithmetic
 from elmokit.training.config import LossConfig
 from elmokit.training.distributed import Processes
 from elmokit.training.loop import StepResult
@@ -34,7 +29,6 @@ from elmokit.training.losses import LogUniformSampler, sampled_loss, softmax_los
 from elmokit.training.optim import sparse_gradient
 from elmokit.training.windows import NOTHING, Window
 
-Precision = Literal["float32", "bfloat16", "float16"]
 _NEGATIVES, _DROPOUT = 1, 2
 _FIRST_LOSS_SCALE = 2.0**14
 
@@ -83,8 +77,7 @@ class LanguageModelStep:
         dropout: on the input of every layer and on the top output.
         seed: of negatives and masks.
         processes: those that share the work.
-        precision: of products on devices that have it; weights and losses stay in float32. On a CPU with AMX and the
-            fused cell, bfloat16 is that of the products of LSTMs and sampled softmax.
+        precision: of products; weights and losses stay in float32. `arithmetic` says what it comes to here.
         threads: cores for the two directions; None takes two if there are.
     """
 
@@ -112,31 +105,16 @@ class LanguageModelStep:
         self.state = bilm.zero_state(len(self.rows))
         self.loss_scale = _FIRST_LOSS_SCALE if precision == "float16" else 1.0
         like = next(bilm.parameters())
-        self._device, self._dtype = like.device, like.dtype
+        self.device, self._dtype = like.device, like.dtype
         self._precision = precision
-        if precision == "float16" and self._device.type == "cpu":
-            raise ConfigError("precision 'float16' needs a GPU: take bfloat16 or float32 on the CPU.")
-        self._products: Products = PLAIN_PRODUCTS
-        self._engine, self._casts = self._choose_engine()
+        self.arithmetic = choose_arithmetic(precision, self.device, self._dtype)
         self._sampler = (
             LogUniformSampler(len(bilm.softmax.bias), loss.num_negatives) if loss.kind == "sampled" else None
         )
         if threads is None:
             threads = 2 if self.processes.size == 1 and usable_cores() > 1 else 1
-        threaded = threads > 1 and self._device.type == "cpu"
+        threaded = threads > 1 and self.device.type == "cpu"
         self._pool = ThreadPoolExecutor(2, "elmokit-side", initializer=compute_on_one_core) if threaded else None
-
-    def _choose_engine(self) -> tuple[Engine, bool]:
-        """What runs the layers, and whether torch is to choose the precision of products beside it."""
-        native = find_native_cell()
-        if self._precision == "float32":
-            return TrainEngine(native), False
-        if self._precision == "bfloat16" and self._device.type == "cpu":
-            if native is not None and native.tiles is not None and self._dtype == torch.float32:
-                self._products = native.tiles
-                return TrainEngine(native, native.tiles), False
-            refuse_hidden_tiles("precision 'bfloat16'")
-        return PlainEngine(), True
 
     def parameters(self) -> tuple[list[tuple[str, nn.Parameter]], list[tuple[str, nn.Parameter]]]:
         """The parameters to train, by name: those with dense gradients, those with sparse ones."""
@@ -153,8 +131,8 @@ class LanguageModelStep:
 
         Each process has the share of its own rows; they are added up once all windows of a step are done.
         """
-        encoder, device = self.bilm.encoder, self._device
-        with self._autocast():
+        encoder, device = self.bilm.encoder, self.device
+        with self._autocast(self.arithmetic.casts_encoder):
             order, vectors = encoder.encode_by_length(torch.from_numpy(window.char_ids).to(device))  # (K,), (K, P)
         types, places = vectors.detach().to(self._dtype), order.argsort()  # (K, P), (K,)
         num_predictions = window.num_predictions
@@ -192,7 +170,7 @@ class LanguageModelStep:
         """Take this process's rows of a state."""
         own = slice(self.rows.start, self.rows.stop)
         parts = {
-            name: value[:, own].to(self._device, copy=True) for name, value in state.items() if name != "loss_scale"
+            name: value[:, own].to(self.device, copy=True) for name, value in state.items() if name != "loss_scale"
         }
         self.state = BiLMState(
             LstmState(parts["forward_h"], parts["forward_c"]), LstmState(parts["backward_h"], parts["backward_c"])
@@ -205,10 +183,10 @@ class LanguageModelStep:
         first, second = self._pool.map(run, (0, 1))
         return first, second
 
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if not self._casts:
+    def _autocast(self, casts: bool) -> AbstractContextManager[Any]:
+        if not casts:
             return nullcontext()
-        return torch.autocast(self._device.type, getattr(torch, self._precision))
+        return torch.autocast(self.device.type, getattr(torch, self._precision))
 
     def _run_side(
         self,
@@ -222,14 +200,14 @@ class LanguageModelStep:
     ) -> _Side:
         """One direction, forward and back; gradients of its own layers go to the parameters at once."""
         lstm: Lstm = (self.bilm.forward_lstm, self.bilm.backward_lstm)[side]
-        index = places[torch.from_numpy(window.inputs[side].T.reshape(-1)).to(self._device)]  # (N,)
+        index = places[torch.from_numpy(window.inputs[side].T.reshape(-1)).to(self.device)]  # (N,)
         x = types[index].requires_grad_(wants_types)  # (N, P)
         drop = None
         if self.dropout:
             drop = RowDropout(self.dropout, (self.seed, number, side, _DROPOUT), self.rows, self.num_steps)
-        with self._autocast():
+        with self._autocast(self.arithmetic.casts_layers):
             outputs, state = lstm(
-                x, [len(self.rows)] * self.num_steps, self.state[side], dropout=drop, engine=self._engine
+                x, [len(self.rows)] * self.num_steps, self.state[side], dropout=drop, engine=self.arithmetic.engine
             )
         top = outputs[-1].to(self._dtype)  # (N, P)
         top = top if drop is None else drop(top)  # (N, P)
@@ -250,23 +228,23 @@ class LanguageModelStep:
         places = window.own_targets[side].T.reshape(-1)  # (N,)
         if (places == NOTHING).any():
             kept = places != NOTHING
-            top, places = top[torch.from_numpy(kept).to(self._device)], places[kept]
+            top, places = top[torch.from_numpy(kept).to(self.device)], places[kept]
         weight = table if softmax.weight is None else softmax.weight
         assert weight is not None
         if self._sampler is None:
             used = (weight, softmax.bias, softmax.cluster_weight, softmax.cluster_bias)
             trained = [parameter for parameter in used if parameter is not None and parameter.requires_grad]
-            targets = torch.from_numpy(places).to(self._device)  # (N,)
+            targets = torch.from_numpy(places).to(self.device)  # (N,)
             return softmax_loss(top, targets, softmax, table), [*trained], lambda found: _accumulate(trained, found)
         random = np.random.Generator(np.random.Philox(key=_philox_key((self.seed, number, side, _NEGATIVES))))
         every = np.unique(window.targets[side])
         candidates = self._sampler.draw(random, every[every != NOTHING])
-        ids = torch.from_numpy(candidates.ids).to(self._device)  # (K,)
+        ids = torch.from_numpy(candidates.ids).to(self.device)  # (K,)
         rows, biases = (
             parameter.detach()[ids].requires_grad_(parameter.requires_grad) for parameter in (weight, softmax.bias)
         )
-        own = torch.from_numpy(candidates.places(places)).to(self._device)  # (N,)
-        loss = sampled_loss(top, own, rows, biases, candidates, self._products)
+        own = torch.from_numpy(candidates.places(places)).to(self.device)  # (N,)
+        loss = sampled_loss(top, own, rows, biases, candidates, self.arithmetic.products)
         trained = [parameter for parameter in (weight, softmax.bias) if parameter.requires_grad]
 
         def deposit(gradients: list[Tensor]) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from elmokit.errors import InputError
 from elmokit.text.input_kind import Input
@@ -14,6 +15,15 @@ from elmokit.training.corpus_tools import WordCounts
 from elmokit.wording import counted
 
 _CLEAN = "make clean files of it with elmokit corpus shard --errors replace"
+
+
+class FileSize(NamedTuple):
+    """How long the text of a file is."""
+
+    characters: int
+    """As `count_characters` counts them."""
+    num_words: int
+    num_sentences: int
 
 
 @dataclass(frozen=True)
@@ -26,11 +36,18 @@ class Survey:
     num_repeated: int
     """Held-out sentences of five tokens or more that occur in the training text."""
     num_compared: int
+    by_file: list[FileSize]
+    """In the order of the files."""
 
     @property
     def num_predictions(self) -> int:
         """Predictions of a direction in an epoch."""
         return self.num_words + self.num_sentences
+
+    def weighted_predictions(self, weights: Sequence[float]) -> int:
+        """The same if an epoch passes over each file so many times."""
+        pairs = zip(self.by_file, weights, strict=True)
+        return round(sum(weight * (size.num_words + size.num_sentences) for size, weight in pairs))
 
 
 def survey_corpus(
@@ -45,24 +62,26 @@ def survey_corpus(
     if not paths:
         raise InputError("there are no training files: name at least one.")
     wanted = _hashes(line.split(" ") for line in heldout)
-    words, num_words, num_sentences, repeated = WordCounts(), 0, 0, set[int]()
+    words, sizes, repeated = WordCounts(), dict.fromkeys(paths, FileSize(0, 0, 0)), set[int]()
     function = partial(_survey_block, input=input, heldout=wanted)
-    for counts, sentences, found in map_blocks(function, paths, processes=processes, progress=progress):
+    for path, counts, size, found in map_blocks(function, paths, processes=processes, progress=progress):
         words.add(counts)
-        num_words += counts.total()
-        num_sentences += sentences
+        sizes[path] = FileSize(*map(sum, zip(sizes[path], size, strict=True)))
         repeated |= found
+    by_file = [sizes[path] for path in paths]
+    num_words, num_sentences = (sum(size[field] for size in by_file) for field in (1, 2))
     if not num_words:
         raise InputError(
             f"the training text ({counted(len(paths), 'file')}, {paths[0]} …) has no word: give files with text."
         )
-    return Survey(words.counts, num_words, num_sentences, len(repeated), len(wanted))
+    return Survey(words.counts, num_words, num_sentences, len(repeated), len(wanted), by_file)
 
 
-def _survey_block(block: Block, *, input: Input, heldout: set[int]) -> tuple[Counter[str], int, set[int]]:
+def _survey_block(block: Block, *, input: Input, heldout: set[int]) -> tuple[Path, Counter[str], FileSize, set[int]]:
     sentences = tokenize_block(block, input=input, advice=_CLEAN)
     counts = Counter(token for sentence in sentences for token in sentence)
-    return counts, len(sentences), _hashes(sentences) & heldout if heldout else set()
+    size = FileSize(sum(map(len, block.lines)), counts.total(), len(sentences))
+    return block.path, counts, size, _hashes(sentences) & heldout if heldout else set()
 
 
 def _hashes(sentences: Iterable[list[str]]) -> set[int]:

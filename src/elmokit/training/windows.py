@@ -150,11 +150,7 @@ def read_in_order(
     every prediction is made once. Rows for which nothing is left stay empty.
     """
     lengths = np.array([sentence.count(" ") + 2 for sentence in sentences])
-    ends = np.searchsorted(lengths.cumsum(), lengths.sum() * (np.arange(num_rows) + 1) / num_rows, side="left") + 1
-    sources = [
-        (sentence.split(" ") for sentence in sentences[begin:end])
-        for begin, end in zip([0, *ends[:-1]], [*ends[:-1], len(sentences)], strict=True)
-    ]
+    sources = [(sentence.split(" ") for sentence in sentences[own]) for own in divide_rows(lengths, num_rows)]
     rows = [_Row() for _ in range(num_rows)]
     builder = _Builder(vocabulary, indexer, num_steps, range(num_rows))
     while True:
@@ -162,6 +158,12 @@ def read_in_order(
             yield builder.build(rows, sources)
         except StopIteration:
             return
+
+
+def divide_rows(lengths: NDArray[np.int64], num_rows: int) -> list[slice]:
+    """Which sentences, of so many predictions each, every row of `read_in_order` reads."""
+    ends = np.searchsorted(lengths.cumsum(), lengths.sum() * (np.arange(num_rows) + 1) / num_rows, side="left") + 1
+    return [slice(begin, end) for begin, end in zip([0, *ends[:-1]], [*ends[:-1], len(lengths)], strict=True)]
 
 
 def sentences_as_rows(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, indexer: Indexer) -> Window:

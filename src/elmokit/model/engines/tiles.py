@@ -1,58 +1,17 @@
-"""Products of matrices in training: as they are, or rounded to bfloat16 by AMX tiles, several times as fast.
-
-A matrix that many rows are multiplied with is prepared once. Sums are float32 either way.
+"""Products of matrices in training, rounded to bfloat16 and multiplied by AMX tiles; sums are float32.
 
 Notation: n rows, K and M widths.
 """
 
 import ctypes
-from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from elmokit.model.engines.products import Matrix, RunningSum, TurnedSum
+
 _SIDE = 32
 """Tiles come in squares of this size; see tiles.c."""
-
-
-class Matrix(Protocol):
-    """A matrix (K, M) to multiply rows with."""
-
-    def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
-        """Rows (n, K) @ matrix + bias (M,) → out (n, M)."""
-
-
-class Products(Protocol):
-    """How matrices are multiplied."""
-
-    def prepare(self, matrix: Tensor) -> Matrix:
-        """A matrix (K, M) for many products."""
-
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
-        """Add the transpose of left (n, K) @ right (n, M) to total (K, M)."""
-
-
-class PlainProducts:
-    """As torch multiplies, on any device and in any precision."""
-
-    def prepare(self, matrix: Tensor) -> Matrix:
-        """See `Products`."""
-        return _PlainMatrix(matrix)
-
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
-        """See `Products`."""
-        total.addmm_(left.T, right)
-
-
-class _PlainMatrix:
-    def __init__(self, matrix: Tensor) -> None:
-        self._matrix = matrix
-
-    def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
-        """See `Matrix`."""
-        if bias is None:
-            return torch.mm(rows, self._matrix, out=out)
-        return torch.addmm(bias, rows, self._matrix, out=out)
 
 
 class TileProducts:
@@ -83,6 +42,10 @@ class TileProducts:
         pointers = (left.data_ptr(), left.stride(0), right.data_ptr(), right.stride(0), total.data_ptr())
         self.add(height, width, num_rows, *pointers, scratch.data_ptr())
 
+    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
+        """See `Products`."""
+        return RunningSum(self, left, width)
+
 
 class _TileMatrix:
     def __init__(self, products: TileProducts, matrix: Tensor) -> None:
@@ -110,6 +73,3 @@ def _tiles(height: int, width: int) -> Tensor:
 
 def _whole(size: int) -> int:
     return -(-size // _SIDE) * _SIDE
-
-
-PLAIN_PRODUCTS = PlainProducts()

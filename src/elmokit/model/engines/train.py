@@ -17,7 +17,7 @@ from torch import Tensor
 
 from elmokit.model.cell import LayerWeights
 from elmokit.model.engines.native import NativeCell
-from elmokit.model.engines.tiles import PLAIN_PRODUCTS, Products
+from elmokit.model.engines.products import PLAIN_PRODUCTS, Products
 
 
 class TrainEngine:
@@ -119,8 +119,9 @@ class _Layer(torch.autograd.Function):
         products: Products = ctx.products
         to_inputs = products.prepare(weight.T.contiguous())  # (4H, 2P)
         to_memory = None if projection is None else products.prepare(projection.T)  # (P, H)
-        dweight, dbias = torch.zeros_like(weight), weight.new_zeros(weight.shape[1])  # (2P, 4H), (4H,)
-        dprojection = None if projection is None else torch.zeros_like(projection)  # (H, P)
+        weight_sum = products.sum_turned(inputs, weight.shape[1])  # (2P, 4H)
+        projection_sum = None if projection is None else products.sum_turned(out, width)  # (H, P)
+        dbias = weight.new_zeros(weight.shape[1])  # (4H,)
         dinputs = torch.empty_like(inputs)  # (N, 2P)
         dgates, dout = gates.new_empty(most, gates.shape[1]), out.new_empty(most, out.shape[1])  # (n, 4H), (n, H)
         dy, dh, dc = dy.clone(memory_format=torch.contiguous_format), dh.clone(), dc.clone()
@@ -128,23 +129,23 @@ class _Layer(torch.autograd.Function):
         for begin, end in reversed(list(pairwise(accumulate(ctx.batch_sizes, initial=0)))):
             n, step = end - begin, slice(begin, end)
             dy[step] += dh[:n]
-            if to_memory is None or dprojection is None:
+            if to_memory is None or projection_sum is None:
                 step_dout = dy[step]  # (n, H)
             else:
                 if projection_clip is not None:
                     dy[step].masked_fill_(y[step].abs() >= projection_clip, 0)
-                products.add_turned(out[step], dy[step], dprojection)
-                step_dout = to_memory.multiply(dy[step], dout[:n])  # (n, H)
+                step_dout = to_memory.multiply(projection_sum.add(step, dy[step]), dout[:n])  # (n, H)
             ctx.cell.differentiate(gates[step], before_c[step], tanh_c[step], step_dout, dc[:n], dgates[:n], cell_clip)
-            products.add_turned(inputs[step], dgates[:n], dweight)
             dbias += dgates[:n].sum(0)
-            to_inputs.multiply(dgates[:n], dinputs[step])
+            to_inputs.multiply(weight_sum.add(step, dgates[:n]), dinputs[step])
             dh[:n] = dinputs[step, width:]
             if starts is not None:
                 for gradient, first in ((dh, first_dh), (dc, first_dc)):
                     part = gradient[:n] * starts[step]
                     first[:n] += part
                     gradient[:n] -= part
+        dweight = weight_sum.total()  # (2P, 4H)
+        dprojection = None if projection_sum is None else projection_sum.total()  # (H, P)
         return (
             *(dinputs[:, :width], dh + first_dh, dc + first_dc),
             *(dweight[:width], dweight[width:], dbias, dprojection),

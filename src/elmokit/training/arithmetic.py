@@ -1,0 +1,95 @@
+"""How a training step computes for a precision: by which engine, by which products, and what the machine has for it.
+
+Nothing falls back in silence: `Arithmetic.label` says what runs, for the log, and a precision that the processor has no
+instructions for gives a warning.
+"""
+
+import warnings
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+
+from elmokit.amx import refuse_hidden_tiles
+from elmokit.cores import describe_processor
+from elmokit.errors import ConfigError, ElmokitWarning
+from elmokit.model.engines import Engine
+from elmokit.model.engines.native import NativeCell, find_native_cell
+from elmokit.model.engines.plain import PlainEngine
+from elmokit.model.engines.products import PLAIN_PRODUCTS, ROUNDED_PRODUCTS, Products
+from elmokit.model.engines.train import TrainEngine
+
+Precision = Literal["float32", "bfloat16", "float16"]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """What a step computes with."""
+
+    label: str
+    """One line for the log."""
+    engine: Engine
+    """Runs the LSTM layers."""
+    products: Products
+    """Those of the sampled softmax."""
+    casts_encoder: bool = False
+    """Whether torch chooses the precision of products in the character encoder."""
+    casts_layers: bool = False
+    """The same for the LSTM layers."""
+
+
+def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.dtype) -> Arithmetic:
+    """The fastest way that this machine has for a precision.
+
+    Args:
+        precision: of the products; weights and sums stay as they are.
+        device: where the weights are.
+        dtype: theirs.
+
+    Raises:
+        ConfigError: if the device has no way, or one that would end the process.
+    """
+    on_cpu = device.type == "cpu"
+    native = find_native_cell() if on_cpu else None
+    if precision == "float32":
+        return Arithmetic(f"float32, {_cell_label(native, device)}", TrainEngine(native), PLAIN_PRODUCTS)
+    if precision == "float16" and on_cpu:
+        raise ConfigError("precision 'float16' needs a GPU: take bfloat16 or float32 on the CPU.")
+    if not on_cpu or dtype != torch.float32:
+        casts = Arithmetic(
+            f"{precision} chosen by torch on {device}",
+            PlainEngine(),
+            PLAIN_PRODUCTS,
+            casts_encoder=True,
+            casts_layers=True,
+        )
+        if on_cpu:
+            refuse_hidden_tiles("precision 'bfloat16'")
+        return casts
+    if native is not None and native.tiles is not None:
+        label = "bfloat16 by AMX tiles, fused cell"
+        return Arithmetic(label, TrainEngine(native, native.tiles), native.tiles)
+    refuse_hidden_tiles("precision 'bfloat16'")
+    instructions = bfloat16_instructions()
+    if not instructions:
+        warnings.warn(
+            "this processor has no instructions for bfloat16 (AVX512-BF16 or AMX), so that precision 'bfloat16' is "
+            "computed slowly: set precision to float32 or auto, which a resumed run may do too.",
+            ElmokitWarning,
+            stacklevel=2,
+        )
+    label = f"bfloat16 by torch ({instructions or 'without instructions for it'}), {_cell_label(native, device)}"
+    return Arithmetic(label, TrainEngine(native, ROUNDED_PRODUCTS), ROUNDED_PRODUCTS, casts_encoder=True)
+
+
+def bfloat16_instructions() -> str:
+    """The instructions for bfloat16 that the processor announces, "" if it has none."""
+    flags = describe_processor().get("flags", "").split()
+    names = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}
+    return " and ".join(name for flag, name in names.items() if flag in flags)
+
+
+def _cell_label(native: NativeCell | None, device: torch.device) -> str:
+    if device.type != "cpu":
+        return f"torch on {device}"
+    return "portable cell" if native is None else "fused cell"

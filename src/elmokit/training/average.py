@@ -1,0 +1,67 @@
+"""A running average of the weights (EMA), which is often better than the weights of any one step."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+_EVERY = 8
+"""Steps between updates: at each step the average would cost several percent of a small model's time."""
+
+
+class WeightAverage:
+    """Follows parameters by an exponential moving average.
+
+    At the beginning the average is over fewer steps than `decay` says, so that it forgets the first weights soon.
+
+    Args:
+        parameters: what to follow.
+        decay: share of the average that a step keeps.
+    """
+
+    def __init__(self, parameters: Sequence[nn.Parameter], decay: float) -> None:
+        self._parameters = list(parameters)
+        self._decay = decay
+        self._average = [parameter.detach().clone() for parameter in self._parameters]
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Take in the weights after step number `step`, counted from 1."""
+        if step % _EVERY == 0:
+            decay = min(self._decay, (1 + step) / (10 + step))
+            torch._foreach_lerp_(self._average, [p.detach() for p in self._parameters], 1 - decay**_EVERY)
+
+    @contextmanager
+    def in_model(self) -> Iterator[None]:
+        """Let the model have the average as its weights meanwhile."""
+        self._trade_places()
+        try:
+            yield
+        finally:
+            self._trade_places()
+
+    @torch.no_grad()
+    def _trade_places(self) -> None:
+        for parameter, average in zip(self._parameters, self._average, strict=True):
+            kept = parameter.detach().clone()
+            parameter.copy_(average)
+            average.copy_(kept)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The average, for a checkpoint."""
+        return {"average": self._average}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a checkpoint's average."""
+        tensors: list[Tensor] = state["average"]
+        with torch.no_grad():
+            for average, saved in zip(self._average, tensors, strict=True):
+                average.copy_(saved)
+
+    def restart(self) -> None:
+        """Forget everything but the present weights."""
+        with torch.no_grad():
+            for parameter, average in zip(self._parameters, self._average, strict=True):
+                average.copy_(parameter)

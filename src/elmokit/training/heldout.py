@@ -1,0 +1,75 @@
+"""Held-out text by files: what of it is looked at while a run trains, and each file's own figures at its end."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from elmokit.model.bilm import BiLM
+from elmokit.text.input_kind import Input
+from elmokit.training.perplexity import measure_parts, read_text
+
+Files = Mapping[Path, Sequence[str]]
+"""The sentences of each file, as tokens between single spaces."""
+
+
+def read_heldout(paths: Sequence[Path], *, input: Input) -> dict[Path, list[str]]:
+    """Read held-out files."""
+    return {path: read_text([path], input=input) for path in paths}
+
+
+def sample_evenly(files: Files, num_predictions: int | None) -> list[str]:
+    """The beginning of every file, with about so many predictions in all; None is everything.
+
+    All files have equal shares; what a short one leaves of its own goes to the others.
+    """
+    texts = list(files.values())
+    if num_predictions is None:
+        return [sentence for text in texts for sentence in text]
+    sizes = [sum(map(_num_predictions, text)) for text in texts]
+    left, found = num_predictions, dict[int, Sequence[str]]()
+    for place, number in enumerate(sorted(range(len(texts)), key=lambda number: (sizes[number], number))):
+        share = -(-left // (len(texts) - place))
+        found[number] = first_predictions(texts[number], share) if share > 0 else []
+        left -= min(sizes[number], share)
+    return [sentence for number in range(len(texts)) for sentence in found[number]]
+
+
+def first_predictions(sentences: Sequence[str], num_predictions: int | None) -> Sequence[str]:
+    """The first sentences with so many predictions together; None is all."""
+    if num_predictions is None:
+        return sentences
+    total = 0
+    for number, sentence in enumerate(sentences):
+        total += _num_predictions(sentence)
+        if total >= num_predictions:
+            return sentences[: number + 1]
+    return sentences
+
+
+def _num_predictions(sentence: str) -> int:
+    return sentence.count(" ") + 2
+
+
+def evaluate_files(bilm: BiLM, files: Files) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
+    """Perplexities of all files together, as `evaluate_both` gives them, and those of each file by its name.
+
+    The text is read once with the state carried and once with it reset, all files one after the other.
+    """
+    sentences = [sentence for text in files.values() for sentence in text]
+    known = {path: text for path, text in files.items() if text}
+    names = _names(list(known))
+    whole: dict[str, Any] = {}
+    by_file: dict[str, dict[str, float]] = {name: {} for name in names}
+    for state in ("carry", "reset"):
+        total, parts = measure_parts(bilm, sentences, [len(text) for text in known.values()], carry=state == "carry")
+        whole[state] = total.to_dict()
+        for name, part in zip(names, parts, strict=True):
+            by_file[name] |= {state: part.average, "num_predictions": part.num_predictions}
+    return whole, by_file
+
+
+def _names(paths: Sequence[Path]) -> list[str]:
+    """File names, or whole paths of files whose names are the same."""
+    counts = Counter(path.name for path in paths)
+    return [path.name if counts[path.name] == 1 else str(path) for path in paths]

@@ -1,0 +1,207 @@
+"""How a corpus of several files is mixed: all are read at once, each in proportion to its length.
+
+Files are dealt out to lanes, which are read side by side; a lane reads its files one after the other. The next passage
+is always that of the lane of which the smallest share has been read, so at any point of an epoch all lanes have been
+read to the same share. That is a function of the files, their lengths and the seed alone.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from elmokit.arguments import check_number, shown
+from elmokit.errors import ConfigError
+from elmokit.training.passages import Passage, Place, Stretch
+
+Order = Literal["mixed", "files"]
+ORDERS: tuple[Order, ...] = get_args(Order)
+DEFAULT_ORDER: Order = "mixed"
+MAX_OPEN_FILES = 32
+"""An open .xz file takes as much memory as its compression looks back, mostly 8 MB."""
+MAX_WEIGHT = 100.0
+_FILE_ORDER, LANE_PHASE = 0, 2  # kinds of random numbers; 1 is the order of sentences
+
+OpenStretch = Callable[[Stretch, Place], Iterator[Passage]]
+
+
+def random_numbers(size: int, *key: int) -> NDArray[np.uint64]:
+    """Numbers that depend on the key alone: numpy keeps the raw ones of Philox the same for ever."""
+    return np.atleast_1d(np.random.Philox(np.random.SeedSequence(key)).random_raw(size))
+
+
+def random_order(size: int, *key: int) -> NDArray[np.int64]:
+    """A permutation that depends on the key alone."""
+    return np.argsort(random_numbers(size, *key), kind="stable")
+
+
+def file_weights(paths: Sequence[Path], weights: Mapping[str, float]) -> list[float]:
+    """How often an epoch passes over each file; 1 where no pattern matches.
+
+    Args:
+        paths: The files.
+        weights: Factors by pattern, matched against the end of a path as `Path.match` does; the first that matches
+            a file decides.
+
+    Raises:
+        ConfigError: If a pattern decides for no file, or a factor is not a positive number.
+    """
+    if not isinstance(weights, Mapping):
+        raise ConfigError(f"weights are {shown(weights)}: give factors by pattern, e.g. {{'wikipedia-*': 2}}.")
+    for pattern, weight in weights.items():
+        if not isinstance(pattern, str) or not pattern.strip():
+            raise ConfigError(f"a pattern of weights is {shown(pattern)}: give one of file names, e.g. 'wikipedia-*'.")
+        check_number(f"the weight of {pattern!r}", weight, at_least=0, below=MAX_WEIGHT + 1e-9)
+        if weight == 0:
+            raise ConfigError(f"the weight of {pattern!r} is 0: leave these files out of the training text instead.")
+    deciding = [next((pattern for pattern in weights if path.match(pattern)), None) for path in paths]
+    for pattern in weights:
+        if pattern not in deciding:
+            raise ConfigError(
+                f"the pattern {pattern!r} of corpus.weights decides for no training file: give one that matches their "
+                f"names, e.g. {paths[0].name!r}; the first that matches a file decides."
+            )
+    return [1.0 if pattern is None else float(weights[pattern]) for pattern in deciding]
+
+
+class Lane(NamedTuple):
+    """Stretches that are read one after the other."""
+
+    stretches: list[Stretch]
+    offsets: list[int]
+    """Characters before each stretch, less those of its file before it."""
+    length: int
+
+
+def files_in_a_row(num_files: int, *, seed: int, epoch: int, shuffle: bool) -> list[Lane]:
+    """A single lane of all files, in the random order of an epoch if wanted."""
+    order = random_order(num_files, seed, epoch, _FILE_ORDER) if shuffle else np.arange(num_files)
+    return [Lane([Stretch(int(number)) for number in order], [0] * num_files, 1)]
+
+
+def deal_out(
+    lengths: Sequence[int], weights: Sequence[float] | None, *, seed: int, epoch: int, max_lanes: int
+) -> list[Lane]:
+    """The lanes of an epoch.
+
+    Every file has its own, if there are not too many. Otherwise a lane takes successive files, of about the same
+    length together: files of a genre have similar names, and lanes of their own keep genres apart. Within a lane the
+    order is random, but a second pass over a file comes behind the first pass over the others.
+
+    Args:
+        lengths: Of the files, in characters.
+        weights: How often an epoch passes over each; None is once.
+        seed: Decides orders.
+        epoch: Number of the epoch.
+        max_lanes: Lanes at most.
+    """
+    portions = [
+        [Stretch(number)] if weights is None else _portions(number, length, weights[number], epoch)
+        for number, length in enumerate(lengths)
+    ]
+    sizes = [sum(_size(stretch, lengths) for stretch in own) for own in portions]
+    files = [number for number, size in enumerate(sizes) if size]
+    ends = np.cumsum([sizes[number] for number in files])
+    if len(files) <= max_lanes:
+        groups = [[number] for number in files]
+    else:
+        middles = [2 * int(end) - sizes[number] for number, end in zip(files, ends, strict=True)]
+        lane_of = [middle * max_lanes // (2 * int(ends[-1])) for middle in middles]
+        pairs = zip(lane_of, files, strict=True)
+        groups = [[number for _, number in group] for _, group in groupby(pairs, key=lambda pair: pair[0])]
+    ranks = np.argsort(random_order(len(lengths), seed, epoch, _FILE_ORDER))
+    return [_lane([portions[number] for number in group], lengths, ranks) for group in groups]
+
+
+def _portions(file: int, length: int, weight: float, epoch: int) -> list[Stretch]:
+    """What an epoch reads of a file that is read again and again, each epoch going on where the last one stopped."""
+    begin, end = int(epoch * weight * length), int((epoch + 1) * weight * length)
+    found = []
+    while begin < end:
+        offset = begin % length
+        stop = min(length, offset + end - begin)
+        found.append(Stretch(file, offset, None if stop == length else stop))
+        begin += stop - offset
+    return found
+
+
+def _size(stretch: Stretch, lengths: Sequence[int]) -> int:
+    return (lengths[stretch.file] if stretch.end is None else stretch.end) - stretch.begin
+
+
+def _lane(portions: list[list[Stretch]], lengths: Sequence[int], ranks: NDArray[np.int64]) -> Lane:
+    numbered = [(turn, stretch) for own in portions for turn, stretch in enumerate(own)]
+    numbered.sort(key=lambda item: (item[0], ranks[item[1].file]))
+    stretches, offsets, length = [stretch for _, stretch in numbered], [], 0
+    for stretch in stretches:
+        offsets.append(length - stretch.begin)
+        length += _size(stretch, lengths)
+    return Lane(stretches, offsets, length)
+
+
+class LaneReader:
+    """Draws passages from lanes, all of which stand at the same share of their lengths.
+
+    A passage comes when the share has reached a point within it, which is a random one for each lane, so that short
+    files do not all come at the beginning. One passage of each lane is read ahead.
+
+    Args:
+        lanes: What to read.
+        open_stretch: Gives the passages of a stretch from a place on.
+        places: Where each lane begins, as `places` was.
+        phases: Where in a passage its turn comes, from 0 to 1, for each lane.
+    """
+
+    def __init__(
+        self, lanes: Sequence[Lane], open_stretch: OpenStretch, places: Sequence[Place], phases: Sequence[float]
+    ) -> None:
+        self._lanes, self._phases = lanes, phases
+        self.places = list(places)
+        """Of the next passage of each lane."""
+        self._readers = [_read_lane(lane, open_stretch, place) for lane, place in zip(lanes, places, strict=True)]
+        self._waiting = [b""] * len(lanes)
+        self._turns: list[tuple[float, int]] = []
+        for number in range(len(lanes)):
+            turn = self._advance(number)
+            if turn is not None:
+                self._turns.append(turn)
+        heapq.heapify(self._turns)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing is left."""
+        return not self._turns
+
+    def take(self) -> bytes:
+        """The next passage."""
+        number = self._turns[0][1]
+        passage = self._waiting[number]
+        turn = self._advance(number)
+        if turn is None:
+            heapq.heappop(self._turns)
+        else:
+            heapq.heapreplace(self._turns, turn)
+        return passage
+
+    def _advance(self, number: int) -> tuple[float, int] | None:
+        """Read the next passage of a lane; gives the share at which its turn comes."""
+        found = next(self._readers[number], None)
+        lane = self._lanes[number]
+        if found is None:
+            self.places[number], self._waiting[number] = Place(len(lane.stretches)), b""
+            return None
+        self.places[number], passage = found
+        self._waiting[number] = passage.text
+        point = passage.begin + self._phases[number] * (passage.end - passage.begin)
+        return (lane.offsets[self.places[number].file] + point) / lane.length, number
+
+
+def _read_lane(lane: Lane, open_stretch: OpenStretch, place: Place) -> Iterator[tuple[Place, Passage]]:
+    for number in range(place.file, len(lane.stretches)):
+        start = place if number == place.file else Place()
+        for passage in open_stretch(lane.stretches[number], start):
+            yield Place(number, passage.line, passage.sentence), passage

@@ -1,0 +1,155 @@
+"""The sentences of a file and its passages, successive sentences that stay together, each with its place."""
+
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from elmokit.errors import InputError
+from elmokit.text.files import open_text
+from elmokit.text.input_kind import Input, actual_input
+from elmokit.text.tokenize import tokenize
+
+_CHUNK_CHARACTERS = 1 << 20
+
+
+def split_line(line: str, input: Input) -> list[list[str]]:
+    """The sentences of a line: its tokens as they are between white space, or what the tokenizer finds in raw text."""
+    if input == "tokens":
+        tokens = line.split()
+        return [tokens] if tokens else []
+    return [[token.text for token in sentence] for sentence in tokenize(line)]
+
+
+class Stretch(NamedTuple):
+    """The lines of a file that begin within a range of its characters; a line is never divided."""
+
+    file: int
+    """Number of the file in the corpus."""
+    begin: int = 0
+    end: int | None = None
+    """None is the end of the file."""
+
+
+class Place(NamedTuple):
+    """A sentence of a row of stretches: the number of its stretch, the line of the file, the sentence of the line."""
+
+    file: int = 0
+    line: int = 0
+    sentence: int = 0
+
+
+class Located(NamedTuple):
+    """A sentence and where it stands; lines and sentences are counted from 0."""
+
+    line: int
+    sentence: int
+    begin: int
+    """Characters of the file before it, as far as its line's can be shared out among its sentences."""
+    end: int
+    tokens: list[str]
+
+
+def read_located(
+    path: Path,
+    *,
+    input: Input,
+    errors: str = "strict",
+    stretch: Stretch | None = None,
+    start: Place | None = None,
+) -> Iterator[Located]:
+    """Read the sentences of a file, or of a stretch of it, beginning at a place."""
+    _, begin, end = stretch or Stretch(0)
+    _, start_line, start_sentence = start or Place()
+    input = actual_input(path, input)
+    place = 0
+    with open_text(path, errors=errors) as lines:
+        for number, line in enumerate(lines):
+            if end is not None and place >= end:
+                return
+            length = len(line)
+            if number >= start_line and place >= begin:
+                sentences = split_line(line, input)
+                count = len(sentences)
+                for index, tokens in enumerate(sentences):
+                    if number > start_line or index >= start_sentence:
+                        ends = place + length * (index + 1) // count
+                        yield Located(number, index, place + length * index // count, ends, tokens)
+            place += length
+
+
+class Passage(NamedTuple):
+    """Successive sentences, and where they begin and end."""
+
+    line: int
+    sentence: int
+    begin: int
+    """Characters of the file before it."""
+    end: int
+    text: bytes
+    """UTF-8, a sentence a line, one space between tokens, which have none in them."""
+
+
+def read_passages(
+    path: Path, *, input: Input, num_sentences: int, stretch: Stretch | None = None, start: Place | None = None
+) -> Iterator[Passage]:
+    """Read the passages of a file or stretch: up to so many sentences, to a line without a sentence, to the end.
+
+    Args:
+        path: The file.
+        input: "tokens" or "text", as for `read_sentences`.
+        num_sentences: Of a passage, at most.
+        stretch: None is the whole file.
+        start: Where a passage begins.
+    """
+    passage: list[bytes] = []
+    first = last = Located(0, 0, 0, 0, [])
+    for sentence in read_located(path, input=input, stretch=stretch, start=start):
+        if passage and (len(passage) == num_sentences or sentence.line > last.line + 1):
+            yield Passage(first.line, first.sentence, first.begin, last.end, b"\n".join(passage))
+            passage = []
+        if not passage:
+            first = sentence
+        passage.append(" ".join(sentence.tokens).encode())
+        last = sentence
+    if passage:
+        yield Passage(first.line, first.sentence, first.begin, last.end, b"\n".join(passage))
+
+
+def count_characters(path: Path) -> int:
+    """Characters of a text, with the ends of its lines."""
+    total = 0
+    with open_text(path) as text:
+        while chunk := text.read(_CHUNK_CHARACTERS):
+            total += len(chunk)
+    return total
+
+
+def file_size(path: Path) -> int:
+    """Bytes of a regular file.
+
+    Raises:
+        InputError: If there is none.
+    """
+    try:
+        status = path.stat()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise InputError(f"{path} is not a regular file: a corpus is read again and again, so give files.")
+    return status.st_size
+
+
+@contextmanager
+def unchanged(path: Path, size: int) -> Iterator[None]:
+    """Read a file of a run: it must have its size, and errors say that the run can be resumed."""
+    try:
+        if file_size(path) != size:
+            raise InputError(f"{path} has changed while it was in use: restore it.")
+        yield
+    except InputError as error:
+        if isinstance(error.__context__, UnicodeDecodeError):
+            raise
+        text = str(error).removesuffix(".")
+        raise InputError(f"{text}; the run can be resumed when the file is back.") from None

@@ -1,0 +1,103 @@
+"""`precision = "auto"`: time a few steps of what the machine offers, choose the fastest, and say why."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from torch import Tensor
+
+from elmokit.amx import tiles_are_hidden
+from elmokit.text.vocabulary import SPECIALS, Vocabulary
+from elmokit.training.arithmetic import Precision, bfloat16_instructions
+from elmokit.training.distributed import Processes
+from elmokit.training.step import LanguageModelStep
+from elmokit.training.windows import WindowStream
+
+_TIMED_STEPS = 3
+_SENTENCE_WORDS = 20
+_WORTHWHILE = 1.1
+"""bfloat16 must be faster than float32 by this factor to be worth its rounding."""
+
+
+class Choice(NamedTuple):
+    """A precision and the reason for it, in one line."""
+
+    precision: Precision
+    reason: str
+
+
+def choose_precision(
+    build_step: Callable[[Precision], LanguageModelStep],
+    vocabulary: Vocabulary,
+    frequencies: Tensor,
+    *,
+    processes: Processes | None = None,
+) -> Choice:
+    """Choose between float32 and bfloat16 by time.
+
+    The steps read words drawn by their frequency, so that a window has about as many distinct ones as real text.
+
+    Args:
+        build_step: makes a step for a precision. Its gradients are thrown away, and no weight changes.
+        vocabulary: words to draw from.
+        frequencies: theirs (V,).
+        processes: those that share the run; all of them call this, and the first one's times decide.
+    """
+    processes = processes or Processes()
+    plain = build_step("float32")
+    if plain.device.type == "cpu":
+        if not bfloat16_instructions():
+            return Choice("float32", "this processor has no instructions for bfloat16")
+        if tiles_are_hidden():
+            return Choice("float32", "this machine announces AMX but does not describe its tiles")
+    rounded = build_step("bfloat16")
+    speeds = [processes.from_first(_measure(step, vocabulary, frequencies)) for step in (plain, rounded)]
+    figures = f"{rounded.arithmetic.label}: {speeds[1]:,.0f} tokens/s, against {speeds[0]:,.0f} in float32"
+    return Choice("bfloat16" if speeds[1] > _WORTHWHILE * speeds[0] else "float32", figures)
+
+
+def _measure(step: LanguageModelStep, vocabulary: Vocabulary, frequencies: Tensor) -> float:
+    """Tokens per second of a step, without the optimizer."""
+    num_rows = len(step.rows) * step.processes.size
+    assert step.bilm.vocabulary is not None
+    windows = WindowStream(
+        _DrawnSentences(vocabulary, frequencies),
+        step.bilm.vocabulary,
+        step.bilm.indexer,
+        num_rows=num_rows,
+        num_steps=step.num_steps,
+        rows=step.rows,
+    )
+    seconds = []
+    for number in range(_TIMED_STEPS + 1):
+        window = next(windows)
+        begun = time.perf_counter()
+        step(window, number)
+        seconds.append(time.perf_counter() - begun)
+    step.bilm.zero_grad(set_to_none=True)
+    return num_rows * step.num_steps / statistics.median(seconds[1:])
+
+
+class _DrawnSentences(Iterator[list[str]]):
+    """Endless sentences of words drawn by frequency."""
+
+    def __init__(self, vocabulary: Vocabulary, frequencies: Tensor) -> None:
+        self._words = vocabulary.tokens
+        weights = frequencies.double().numpy().copy()  # (V,)
+        weights[[number for number, word in enumerate(self._words) if word in SPECIALS]] = 0
+        self._shares = weights / weights.sum() if weights.any() else np.full(len(weights), 1 / len(weights))
+        self._random = np.random.default_rng(0)
+
+    def __next__(self) -> list[str]:
+        return [
+            self._words[number] for number in self._random.choice(len(self._words), _SENTENCE_WORDS, p=self._shares)
+        ]
+
+    def state_dict(self) -> dict[str, int]:
+        """Nothing of it is ever resumed."""
+        return {}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """See `state_dict`."""
