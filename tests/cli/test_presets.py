@@ -74,7 +74,7 @@ def test_the_settings_are_text(run: Call) -> None:
 
 def test_an_unknown_preset_hears_of_near_ones(run: Call) -> None:
     assert_one_line(run("presets", "ner"), "no preset named 'ner' (did you mean ner-paper or ner-small?)")
-    assert_one_line(run("presets", "minni"), "no preset named 'minni' (did you mean mini", "choose one of medium")
+    assert_one_line(run("presets", "minni"), "no preset named 'minni' (did you mean mini", "choose one of base, medium")
     words = ["--train", "x", "--output", "y"]
     assert_one_line(run("pretrain", "minni", *words), "no preset named 'minni' (did you mean mini")
     assert_one_line(
