@@ -1,0 +1,206 @@
+"""Compare settings for the packaged model `base`: short runs on all genres that cost the same CPU time.
+
+    python bench/base_settings.py train --home HOME --output RUNS          HOME is that of tools/base_run.py
+    python bench/base_settings.py measure --home HOME --output RUNS --json FILE
+
+Each setting is the preset `base` with a few changes, on the first sixteenth of every shard. Its speed is measured
+first, on one core and in CPU seconds. It then gets as many steps as the budget allows: 100 of warm-up, and the last
+fifth to let the learning rate decay. Perplexity is that of 10,000 predictions from each held-out file, and the better
+of the weights and their running average is kept. The probes are quick ones on development data, so no test set is
+seen. Both commands skip what is done.
+"""
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import elmokit
+from bench.machine import provenance
+from bench.places import DATA
+from bench.probes import FOLDERS, QUICK_CHOOSE, QUICK_TRAIN, percent, probe_pos
+from elmokit.analysis.embed import layers_of
+from elmokit.analysis.probes.layers import Tagged, probe_tags
+from elmokit.analysis.probes.linear import PROTOCOL
+from elmokit.analysis.probes.ner import read_ner, span_f1
+from elmokit.embedding.embedder import Embedder
+from elmokit.formats import fingerprint
+from elmokit.model.bilm import BiLM
+from elmokit.training.config import PretrainConfig, read_run
+from elmokit.training.corpus import find_files
+from elmokit.training.heldout import first_predictions
+from elmokit.training.perplexity import read_text
+from elmokit.training.pretrain import RunFiles, pretrain
+
+SETTINGS: dict[str, dict[str, object]] = {
+    "base": {},
+    "Muon": {"optimizer.kind": "muon"},
+    "rate 0.002": {"optimizer.learning_rate": 2e-3},
+    "rate 0.005": {"optimizer.learning_rate": 5e-3},
+    "batch 64": {"batch_size": 64},
+    "windows of 35": {"unroll_steps": 35, "batch_size": 73},
+    "8,192 negatives": {"loss.num_negatives": 8192},
+    "dropout 0.1": {"dropout": 0.1},
+    "496 filters": {"model.input.filters": [[1, 16], [2, 16], [3, 32], [4, 64], [5, 128], [6, 240]]},
+    "one highway": {"model.input.num_highway": 1},
+    "768 cells, 192 wide": {"model.lstm.cell_dim": 768, "model.lstm.projection_dim": 192},
+    "Wikipedia and news twice": {"corpus.weights": {"wikipedia/*": 2.0, "news/*": 2.0}},
+    "Muon, rate 0.005": {"optimizer.kind": "muon", "optimizer.learning_rate": 5e-3},
+}
+CHECKED, PART = 10_000, 16
+WARMUP, DECAYED = 100, 0.2
+
+
+def folder_name(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name).strip("-").lower()
+
+
+def read_setting(changes: Mapping[str, object], num_steps: int, log_every: int) -> PretrainConfig:
+    own = {
+        "corpus.input": "tokens",
+        "precision": "bfloat16",
+        "loop.max_steps": num_steps,
+        "loop.log_every": log_every,
+        "loop.evaluate_every": 10**7,
+        "loop.checkpoint_every": 10**7,
+        "optimizer.warmup_steps": WARMUP,
+        "optimizer.decay_steps": max(1, int(DECAYED * num_steps)),
+        **{name: value for name, value in changes.items() if name != "corpus.weights"},
+    }
+    written = {name: json.dumps(value) for name, value in own.items()}
+    if isinstance(weights := changes.get("corpus.weights"), dict):
+        written["corpus.weights"] = "{" + ", ".join(f'"{name}" = {value}' for name, value in weights.items()) + "}"
+    return read_run(PretrainConfig, "base", written)
+
+
+def sample_heldout(home: Path, output: Path) -> list[str]:
+    """The beginning of each genre's held-out text, as a file of its own."""
+    paths = []
+    for folder in sorted((home / "heldout").iterdir()):
+        path = output / "heldout" / f"{folder.name}.txt"
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            sentences = read_text(sorted(folder.glob("shard-*.txt")), input="tokens")
+            path.write_text("\n".join(first_predictions(sentences, CHECKED)) + "\n", encoding="utf-8")
+        paths.append(str(path))
+    return paths
+
+
+def sample_text(home: Path, output: Path) -> list[str]:
+    """The beginning of every shard, so that a run need not count the whole text first."""
+    paths = []
+    for shard in find_files([str(home / "shards/*/shard-*.txt")]):
+        path = output / "text" / shard.parent.name / shard.name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            size = shard.stat().st_size // PART
+            with shard.open("rb") as file:
+                path.write_bytes(file.read(size) + file.readline())
+        paths.append(str(path))
+    return paths
+
+
+def train(options: argparse.Namespace) -> None:
+    """Train every setting that has no model yet."""
+    heldout = sample_heldout(options.home, options.output)
+    files = sample_text(options.home, options.output)
+    for name, changes in SETTINGS.items():
+        folder = options.output / folder_name(name)
+        if (folder / "cost.json").exists() or (options.only and name not in options.only):
+            continue
+        shutil.rmtree(folder, ignore_errors=True)
+        clock: dict[int, float] = {}
+
+        def note(progress: Any, figures: Mapping[str, float], clock: dict[int, float] = clock) -> None:
+            if "loss" in figures:
+                clock[progress.step] = time.process_time()
+
+        vocab = options.home / "words.txt"
+        trial = RunFiles(files, [], options.output / f".trial-{folder.name}", vocab=vocab, threads=1)
+        shutil.rmtree(trial.output, ignore_errors=True)
+        pretrain(read_setting(changes, 24, 8), trial, report=note)
+        shutil.rmtree(trial.output)
+        per_step = (clock[24] - clock[8]) / 16
+        num_steps = int(options.seconds / per_step)
+        clock.clear()
+        run = RunFiles(files, heldout, folder, vocab=vocab, threads=1)
+        start = time.process_time()
+        result = pretrain(read_setting(changes, num_steps, 25), run, report=note)
+        cost = {"name": name, "steps": num_steps, "predictions": result.predictions}
+        cost |= {"cpu_seconds": max(clock.values()) - start, "cpu_seconds_per_step": per_step}
+        (folder / "cost.json").write_text(json.dumps(cost) + "\n")
+        print(json.dumps(cost), flush=True)
+
+
+def quick_ner(bilm: BiLM, data: Path) -> dict[str, float]:
+    """Span F1 in percent on CoNLL-2003's development set, by a probe of part of the training set."""
+    folder = data / FOLDERS["ner"]
+    first = read_ner(folder / "eng.train", max_sentences=QUICK_TRAIN + QUICK_CHOOSE)
+    sets = {
+        "train": Tagged(first.sentences[:QUICK_TRAIN], first.tags[:QUICK_TRAIN]),
+        "dev": Tagged(first.sentences[QUICK_TRAIN:], first.tags[QUICK_TRAIN:]),
+        "test": read_ner(folder / "eng.testa"),
+    }
+    training = replace(PROTOCOL, l2=(1e-5, 1e-3))
+    probed = probe_tags(layers_of(Embedder(bilm)), sets, metric="span F1", score=span_f1, seeds=[0], training=training)
+    return {name: percent(candidate.test_mean) for name, candidate in probed.candidates.items()}
+
+
+def measure(options: argparse.Namespace) -> None:
+    """The perplexities and probes of every model there is."""
+    before = json.loads(options.json.read_text(encoding="utf-8"))["rows"] if options.json.exists() else []
+    known = {row["model"]: row for row in before}
+    rows = []
+    for name, changes in SETTINGS.items():
+        folder = options.output / folder_name(name)
+        if not (folder / "cost.json").exists():
+            continue
+        bilm = elmokit.load(folder / "model")
+        if row := known.get(fingerprint(bilm)):
+            rows.append(row)
+            continue
+        log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+        last = next(entry for entry in reversed(log) if "heldout_perplexity" in entry)
+        result = json.loads((folder / "result.json").read_text())
+        row = {
+            "name": name,
+            "changes": changes,
+            **json.loads((folder / "cost.json").read_text()),
+            "num_parameters": bilm.num_parameters,
+            "perplexity": last["heldout_perplexity"],
+            "perplexity_of_average": last.get("heldout_ema_perplexity"),
+            "by_file": result["heldout_by_file"],
+            "pos": probe_pos(bilm, options.data),
+            "ner": quick_ner(bilm, options.data),
+            "model": fingerprint(bilm),
+        }
+        print(json.dumps(row), flush=True)
+        rows.append(row)
+    found = {"rows": rows, "predictions_per_file": CHECKED, "seed": 0}
+    found |= provenance("python bench/base_settings.py measure --home HOME --output RUNS --json FILE")
+    options.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("action", choices=["train", "measure"])
+    parser.add_argument("--home", type=Path, required=True, help="the folder of tools/base_run.py")
+    parser.add_argument("--data", type=Path, default=DATA)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--seconds", type=float, default=600, help="CPU seconds per setting")
+    parser.add_argument("--only", action="append", help="names of settings; repeatable")
+    parser.add_argument("--json", type=Path)
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    train(options) if options.action == "train" else measure(options)
+
+
+if __name__ == "__main__":
+    main()
