@@ -33,10 +33,10 @@ from elmokit.analysis.probes.ner import read_ner, span_f1
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.text.files import find_files
+from elmokit.text.lines import read_text
 from elmokit.training.config import PretrainConfig, read_run
-from elmokit.training.corpus import find_files
 from elmokit.training.heldout import first_predictions
-from elmokit.training.perplexity import read_text
 from elmokit.training.pretrain import RunFiles, pretrain
 
 SETTINGS: dict[str, dict[str, object]] = {

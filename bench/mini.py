@@ -20,9 +20,8 @@ from pathlib import Path
 import elmokit
 from elmokit.formats import fingerprint
 from elmokit.text.files import open_text
+from elmokit.text.lines import read_text, split_line
 from elmokit.text.vocabulary import UNKNOWN
-from elmokit.training.corpus import split_line
-from elmokit.training.perplexity import read_text
 from elmokit.training.pretrain import evaluate_both
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

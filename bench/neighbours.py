@@ -30,7 +30,7 @@ from elmokit.analysis.neighbours.build import corpus_hash, open_index  # noqa: E
 from elmokit.analysis.neighbours.index import NeighbourIndex  # noqa: E402
 from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest  # noqa: E402
 from elmokit.embedding.embedder import Embedder  # noqa: E402
-from elmokit.training.corpus import read_sentences  # noqa: E402
+from elmokit.text.lines import read_sentences  # noqa: E402
 
 K = 10
 

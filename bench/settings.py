@@ -21,13 +21,14 @@ from pathlib import Path
 import torch
 
 import elmokit
+from elmokit.corpus.counting import write_vocabulary_atomic
 from elmokit.formats import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.scoring.perplexity import measure_perplexity
+from elmokit.text.files import find_files
+from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 from elmokit.training.config import PretrainConfig, read_run
-from elmokit.training.corpus import find_files
-from elmokit.training.corpus_tools import write_vocabulary_atomic
-from elmokit.training.perplexity import measure_perplexity, read_text
 from elmokit.training.pretrain import RunFiles, pretrain
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

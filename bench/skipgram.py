@@ -17,8 +17,7 @@ from pathlib import Path
 import gensim
 from gensim.models import Word2Vec
 
-from elmokit.text.files import open_text
-from elmokit.training.corpus import find_files
+from elmokit.text.files import find_files, open_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

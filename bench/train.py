@@ -28,14 +28,14 @@ from torch import Tensor
 from torch.nn import functional
 
 import elmokit
+from elmokit.corpus.windows import Window, WindowStream
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import find_native_cell
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import PretrainConfig, read_run
-from elmokit.training.losses import LogUniformSampler
 from elmokit.training.optim import Optimizer
+from elmokit.training.sampled_softmax import LogUniformSampler
 from elmokit.training.step import _NEGATIVES, LanguageModelStep, _philox_key
-from elmokit.training.windows import Window, WindowStream
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))

@@ -11,15 +11,15 @@ import json
 import sys
 from pathlib import Path
 
+from elmokit.corpus.counting import build_vocabulary, count_words
+from elmokit.corpus.stream import SentenceStream
+from elmokit.corpus.windows import WindowStream
 from elmokit.model.bilm import BiLM
-from elmokit.text.files import open_text
+from elmokit.text.files import find_files, open_text
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import PretrainConfig, read_run
-from elmokit.training.corpus import SentenceStream, find_files
-from elmokit.training.corpus_tools import build_vocabulary, count_words
 from elmokit.training.optim import Optimizer
 from elmokit.training.step import LanguageModelStep
-from elmokit.training.windows import WindowStream
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -9,7 +9,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 import elmokit
-from elmokit.training.substitutes import find_substitutes
+from elmokit.scoring.substitutes import find_substitutes
 from polysemy import Floats, Occurrence
 from senses import Study, find_nearest
 

@@ -12,14 +12,16 @@ import elmokit
 ROOT = Path(elmokit.__file__).parent
 # Each package may import itself and everything before it.
 LAYERS = [
-    ["_version", "cache", "cores", "errors", "wording"],
+    ["_version", "cache", "cores", "errors", "random_order", "wording"],
     ["amx", "arguments", "filesystem", "hdf5_file", "recognize"],
     ["config"],
     ["settings"],
     ["text"],
+    ["corpus"],
     ["model"],
     ["formats"],
-    ["training", "embedding"],
+    ["embedding", "scoring"],
+    ["training"],
     ["tasks"],
     ["analysis"],
     ["integrations"],
@@ -71,6 +73,7 @@ def test_imports_point_downwards(path: Path) -> None:
         ("elmokit.text.batching", {"torch", "h5py"}),
         ("elmokit.text.vocabulary", {"torch", "h5py"}),
         ("elmokit.text.dictionary", {"torch", "h5py"}),
+        *((f"elmokit.corpus.{path.stem}", {"torch", "h5py"}) for path in sorted(ROOT.glob("corpus/[a-z]*.py"))),
         ("elmokit.cli.main", {"torch", "h5py", "numpy", "huggingface_hub"}),
     ],
 )

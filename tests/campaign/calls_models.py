@@ -9,11 +9,13 @@ from elmokit.config import CharacterInput, LstmStack, parse_config, read_config
 from elmokit.errors import ConfigError, FormatError, InputError, VocabularyError, WeightsError
 from elmokit.formats import describe, detect_format
 from elmokit.integrations import allennlp
+from elmokit.scoring.perplexity import measure_perplexity
+from elmokit.scoring.sentences import score_sentences
+from elmokit.scoring.substitutes import find_substitutes
 from elmokit.text.characters import ByteIndexer, TableIndexer
+from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.finetune import add_softmax, extend_vocabulary
-from elmokit.training.perplexity import measure_perplexity, read_text, score_sentences
-from elmokit.training.substitutes import find_substitutes
 from tests.campaign.row import INF, NAN, Kit, Row, row
 
 

@@ -4,15 +4,18 @@ from collections import Counter
 from typing import Any
 
 import elmokit
+from elmokit.corpus.check import check_corpus
+from elmokit.corpus.counting import build_vocabulary, count_words
+from elmokit.corpus.shards import write_shards
+from elmokit.corpus.stream import SentenceStream
 from elmokit.errors import ConfigError, FormatError, InputError, VocabularyError
 from elmokit.text.dictionary import read_dictionary
+from elmokit.text.files import find_files
+from elmokit.text.lines import read_sentences
 from elmokit.text.sentences import split_sentences
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training.checkpoint import load_checkpoint
 from elmokit.training.config import FinetuneConfig, PretrainConfig, read_run
-from elmokit.training.corpus import SentenceStream, find_files, read_sentences
-from elmokit.training.corpus_check import check_corpus
-from elmokit.training.corpus_tools import build_vocabulary, count_words, write_shards
 from tests.campaign.row import Kit, Row, row
 
 MARKS = ["<S>", "</S>", "<UNK>"]

@@ -15,6 +15,7 @@ import numpy as np
 
 from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Report, Table
+from elmokit.corpus.shards import write_shards
 from elmokit.embedding.bulk import EmbedOptions, embed_file
 from elmokit.embedding.embedder import Embedder
 from elmokit.filesystem import LOCK
@@ -22,7 +23,6 @@ from elmokit.formats import load, save
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.training.config import PretrainConfig
-from elmokit.training.corpus_tools import write_shards
 from elmokit.training.pretrain import RunFiles, pretrain
 from tests.conftest import build_tiny
 from tests.tasks.conftest import settings, write_entities

@@ -26,10 +26,10 @@ ELSEWHERE = {"--force-reinstall", "--no-deps"}
 RUNS = ("pretrain", "finetune")
 SPEAKERS = {
     "filesystem.py": ("convert", "embed", "corpus vocab", "corpus shard", "analyze neighbors", "analyze senses"),
-    "training/corpus_blocks.py": ("corpus vocab", "corpus shard"),
-    "training/corpus_tools.py": ("corpus shard",),
-    "training/corpus.py": RUNS,
-    "training/stream_state.py": RUNS,
+    "corpus/blocks.py": ("corpus vocab", "corpus shard"),
+    "corpus/shards.py": ("corpus shard",),
+    "text/files.py": RUNS,
+    "corpus/stream_state.py": RUNS,
     "training/run_folder.py": (*RUNS, "task train"),
     "training/checkpoint.py": (*RUNS, "task train"),
     "training/distributed.py": RUNS,
@@ -55,7 +55,7 @@ OWN_COMMAND = {
         "--vocab": "pretrain",
     },
     "training/loop.py": {"--init": "pretrain"},
-    "training/survey.py": {"--errors": "corpus shard"},
+    "corpus/survey.py": {"--errors": "corpus shard"},
     "formats/packaged.py": {"--float16": "convert"},
     "recognize.py": {"--resume": "pretrain", "--model": "embed", "--vocab": "pretrain", "--index": "analyze neighbors"},
 }

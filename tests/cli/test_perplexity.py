@@ -10,9 +10,10 @@ import pytest
 from elmokit.formats import load, save
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.workers import Workers
-from elmokit.training import scorer
-from elmokit.training.perplexity import measure_perplexity, score_sentences
-from elmokit.training.substitutes import find_substitutes
+from elmokit.scoring import scorer
+from elmokit.scoring.perplexity import measure_perplexity
+from elmokit.scoring.sentences import score_sentences
+from elmokit.scoring.substitutes import find_substitutes
 from tests.cli.conftest import Terminal
 from tests.running import Call, Done, assert_help_has_examples, assert_one_line
 

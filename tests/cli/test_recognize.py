@@ -14,6 +14,7 @@ from elmokit.analysis.neighbours.build import open_index
 from elmokit.analysis.neighbours.index import is_finished
 from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Report
+from elmokit.corpus.shards import read_shard_summary, write_shards
 from elmokit.embedding.dumps import is_dump, is_own_dump
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Meta
@@ -25,7 +26,6 @@ from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.tasks.trained import is_task_model, load_trained
 from elmokit.text.vocabulary import is_vocabulary, write_vocabulary
-from elmokit.training.corpus_tools import read_shard_summary, write_shards
 from elmokit.training.run_folder import is_run
 from tests.conftest import WORDS, build_tiny
 from tests.running import Call, assert_one_line

@@ -72,7 +72,7 @@ def test_ctrl_c_is_told_and_exits_with_130(run: Call, monkeypatch: pytest.Monkey
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(signal.SIGINT)
 
-    monkeypatch.setattr("elmokit.training.corpus_check.check_corpus", interrupted)
+    monkeypatch.setattr("elmokit.corpus.check.check_corpus", interrupted)
     assert_one_line_at(run("corpus", "check", "in.txt"), 130, "elmokit: interrupted\n")
 
 

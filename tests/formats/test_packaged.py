@@ -540,7 +540,7 @@ class TestMini:
         run_code_of(model.card)
 
     def test_it_has_learned_something(self) -> None:
-        from elmokit.training.substitutes import find_substitutes
+        from elmokit.scoring.substitutes import find_substitutes
 
         bilm = load("mini")
         words = [one.word for one in find_substitutes(bilm, "He went to the house .".split(), 3, number=10)]

@@ -13,10 +13,10 @@ from elmokit.errors import ConfigError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.scoring.perplexity import measure_perplexity
 from elmokit.text.vocabulary import SPECIALS, Vocabulary, write_vocabulary
 from elmokit.training.config import FinetuneConfig, preset_names, read_run
 from elmokit.training.finetune import add_softmax, extend_vocabulary, finetune
-from elmokit.training.perplexity import measure_perplexity
 from elmokit.training.pretrain import RunFiles, RunResult
 from tests.conftest import SENTENCES, WORDS
 from tests.contracts.format import assert_bit_equal

@@ -15,15 +15,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.softmax import Softmax
-from elmokit.training import losses
-from elmokit.training.losses import (
-    Candidates,
-    LogUniformSampler,
-    full_loss,
-    sampled_loss,
-    softmax_loss,
-    target_log_probs,
-)
+from elmokit.scoring import log_probs
+from elmokit.scoring.log_probs import target_log_probs
+from elmokit.training import full_softmax
+from elmokit.training.full_softmax import full_loss, softmax_loss
+from elmokit.training.sampled_softmax import Candidates, LogUniformSampler, sampled_loss
 from tests.training.adaptive import build_adaptive
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -38,8 +34,8 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 def chunking(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything at once, single rows, or chunks of which the last is smaller."""
     if request.param is not None:
-        monkeypatch.setattr(losses, "_CHUNK_SCORES", request.param)
-        monkeypatch.setattr(losses, "_LEAST_ROWS", 1)
+        monkeypatch.setattr(full_softmax, "_CHUNK_SCORES", request.param)
+        monkeypatch.setattr(full_softmax, "_LEAST_ROWS", 1)
 
 
 # --- The full softmax ------------------------------------------------------------------------------------------------
@@ -101,10 +97,10 @@ class LargestTensor(TorchDispatchMode):
 
 
 def test_scores_of_all_predictions_are_never_there_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(losses, "_CHUNK_SCORES", 1000)
-    monkeypatch.setattr(losses, "_LEAST_ROWS", 1)
-    monkeypatch.setattr(losses, "_SCORE_ROWS", 20)
-    monkeypatch.setattr(losses, "_SCORE_WORDS", 50)
+    monkeypatch.setattr(full_softmax, "_CHUNK_SCORES", 1000)
+    monkeypatch.setattr(full_softmax, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(log_probs, "_SCORE_ROWS", 20)
+    monkeypatch.setattr(log_probs, "_SCORE_WORDS", 50)
     h, weight, bias, targets = normal(50, 2), normal(200, 2), normal(200), torch.zeros(50, dtype=torch.int64)
     softmax = Softmax(vocab_size=200, dim=2, cutoffs=(20, 80)).double()
     softmax.initialize(torch.Generator())
@@ -343,8 +339,8 @@ def test_target_log_probs_do_not_depend_on_blocks_or_on_what_is_shared(
     h, targets = normal(5, bilm.config.lstm.output_dim).detach(), torch.arange(12) % 10
     places = torch.tensor([4, 0, 0, 2, 2, 4, 1, 0, 2, 4, 4, 1])  # one output is not used
     expected = bilm.logits(h).log_softmax(-1)[places, targets]
-    monkeypatch.setattr(losses, "_SCORE_ROWS", rows)
-    monkeypatch.setattr(losses, "_SCORE_WORDS", words)
+    monkeypatch.setattr(log_probs, "_SCORE_ROWS", rows)
+    monkeypatch.setattr(log_probs, "_SCORE_WORDS", words)
     for found in (
         target_log_probs(h, targets, bilm.softmax, bilm.token_table, places),
         target_log_probs(h[places], targets, bilm.softmax, bilm.token_table),
@@ -354,7 +350,7 @@ def test_target_log_probs_do_not_depend_on_blocks_or_on_what_is_shared(
 
 def test_words_that_cannot_be_have_no_probability(monkeypatch: pytest.MonkeyPatch) -> None:
     """A block of words that all have the score −∞ does not make the others NaN."""
-    monkeypatch.setattr(losses, "_SCORE_WORDS", 3)
+    monkeypatch.setattr(log_probs, "_SCORE_WORDS", 3)
     softmax = Softmax(vocab_size=7, dim=2).double()
     softmax.initialize(torch.Generator())
     softmax.bias.data[:4] = -torch.inf

@@ -9,12 +9,13 @@ import pytest
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.formats import load
+from elmokit.scoring.perplexity import measure_parts, measure_perplexity
+from elmokit.text.lines import read_text
 from elmokit.training import pretrain as pretraining
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import FinetuneConfig, PretrainConfig
 from elmokit.training.finetune import finetune
 from elmokit.training.heldout import first_predictions, read_heldout, sample_evenly
-from elmokit.training.perplexity import measure_parts, measure_perplexity, read_text
 from elmokit.training.pretrain import Run, RunFiles
 from elmokit.training.run_folder import order_of_run
 from tests.training.runs import count_predictions, outcome, run, settings, write_corpus, write_sentences
@@ -230,6 +231,6 @@ def test_weights_of_no_file_are_refused_before_the_text_is_read(
 def test_lengths_are_not_counted_twice(
     corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("elmokit.training.corpus_reader.count_characters", None)
+    monkeypatch.setattr("elmokit.corpus.reader.count_characters", None)
     with Run(settings(), RunFiles(**corpus, output=tmp_path / "run")) as begun:
         assert next(begun._open_text())

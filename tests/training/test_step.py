@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack
+from elmokit.corpus.windows import NOTHING, Window, WindowStream
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import NativeCell
@@ -15,7 +16,6 @@ from elmokit.model.engines.tiles import TileProducts
 from elmokit.training.config import LossConfig
 from elmokit.training.distributed import Processes
 from elmokit.training.step import LanguageModelStep, RowDropout
-from elmokit.training.windows import NOTHING, Window, WindowStream
 from tests.conftest import WORDS
 
 SENTENCES = [["The", "play", "was", "naïve", "."], ["the", "play"], ["模型"], ["was", "the", "play", "naïve", "?"]] * 3

@@ -15,8 +15,8 @@ from elmokit.cli.output_option import OUTPUT_NAMES
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.training.corpus_blocks import Progress as Report
-    from elmokit.training.corpus_check import CorpusReport
+    from elmokit.corpus.blocks import Progress as Report
+    from elmokit.corpus.check import CorpusReport
 
 corpus = Commands("corpus", "Make a corpus ready for training: check it, count its vocabulary, shard it.")
 
@@ -47,9 +47,9 @@ def check(
       elmokit corpus check corpus.txt.xz
       elmokit corpus check 'data/train-*.txt.gz' --vocab vocab.txt --heldout 'data/heldout-*.txt.gz' --json
     """  # noqa: D301
+    from elmokit.corpus.check import check_corpus
+    from elmokit.text.files import find_files
     from elmokit.text.vocabulary import read_vocabulary
-    from elmokit.training.corpus import find_files
-    from elmokit.training.corpus_check import check_corpus
 
     paths, others = find_files(files), find_files(heldout or [])
     kind = settle_input(input_, paths)
@@ -85,14 +85,9 @@ def vocab(
       elmokit corpus vocab corpus.txt.xz --output vocab.txt --min-count 3
       elmokit corpus vocab 'data/**/*.txt' --output vocab.txt --max-size 100000
     """  # noqa: D301
+    from elmokit.corpus.counting import build_vocabulary, check_vocabulary_output, count_words, write_vocabulary_atomic
+    from elmokit.text.files import find_files
     from elmokit.text.vocabulary import UNKNOWN
-    from elmokit.training.corpus import find_files
-    from elmokit.training.corpus_tools import (
-        build_vocabulary,
-        check_vocabulary_output,
-        count_words,
-        write_vocabulary_atomic,
-    )
 
     paths = find_files(files)
     _check_folder(output)
@@ -138,8 +133,8 @@ def shard(
       elmokit corpus shard corpus.txt.xz --output shards --shards 8
       elmokit corpus shard 'data/*.txt' --output shards --shards 100 --compression gz
     """  # noqa: D301
-    from elmokit.training.corpus import find_files
-    from elmokit.training.corpus_tools import write_shards
+    from elmokit.corpus.shards import write_shards
+    from elmokit.text.files import find_files
 
     paths = find_files(files)
     kind = settle_input(input_, paths)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 def check_files(*patterns: Sequence[str] | None) -> None:
     """Refuse paths and globs that name no file."""
-    from elmokit.training.corpus import find_files
+    from elmokit.text.files import find_files
 
     for own in patterns:
         find_files(own or [])

@@ -16,8 +16,8 @@ from elmokit.cli.threads import ThreadsOption, use_threads
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
+    from elmokit.scoring.sentences import SentenceScore
     from elmokit.text.vocabulary import Vocabulary
-    from elmokit.training.perplexity import SentenceScore
 
 ModelOption = Annotated[str, typer.Option(help="A model with a softmax: a path, mini (in the package), a Hub id …")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -37,12 +37,12 @@ def perplexity(
       elmokit perplexity my-model sentences.txt
       elmokit perplexity run/model 'heldout/*.txt.xz' --json
     """  # noqa: D301
-    from elmokit.training.corpus import find_files
+    from elmokit.text.files import find_files
 
     paths = find_files(files)
     check_model(model)
     from elmokit.formats import load
-    from elmokit.training.perplexity import read_text
+    from elmokit.text.lines import read_text
     from elmokit.training.pretrain import evaluate_both
 
     use_threads(threads)
@@ -99,9 +99,9 @@ def score(
     check_readable(source)
     check_model(model)
     from elmokit.formats import load
+    from elmokit.scoring.sentences import score_sentences
     from elmokit.text.input_kind import actual_input, watched
-    from elmokit.training.corpus import split_line
-    from elmokit.training.perplexity import score_sentences
+    from elmokit.text.lines import split_line
 
     use_threads(threads)
     bilm = load(model)
@@ -169,14 +169,14 @@ def substitutes(
       elmokit substitutes "The play was naïve ." --position 3 --input tokens --model my-model
     """  # noqa: D301
     from elmokit.errors import InputError
-    from elmokit.training.corpus import split_line
+    from elmokit.text.lines import split_line
 
     sentences = split_line(sentence, settle_input(input_))
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
     check_model(model)
     from elmokit.formats import load
-    from elmokit.training.substitutes import find_substitutes
+    from elmokit.scoring.substitutes import find_substitutes
 
     found = find_substitutes(load(model), sentences[0], position, number=number)
     if as_json:

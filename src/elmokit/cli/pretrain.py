@@ -204,7 +204,7 @@ def _choose_input(changes: dict[str, str], given: "Input | None", config: str, r
 
 def _look_at_text(train: list[str], given: "Input | None", settings: "RunConfig") -> None:
     """Warn if the training text looks like another kind of input than the run reads it as."""
-    from elmokit.training.corpus import find_files
+    from elmokit.text.files import find_files
 
     if is_first_process():
         settle_input(given, find_files(train), otherwise=settings.corpus.input)

@@ -45,8 +45,7 @@ def read_rows(
 
 
 def _read_files(task: "Task[Any]", names: list[str]) -> Iterator[tuple[str, Row]]:
-    from elmokit.text.files import open_text
-    from elmokit.training.corpus import find_files
+    from elmokit.text.files import find_files, open_text
 
     for name in names:
         if name == "-":

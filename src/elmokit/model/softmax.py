@@ -1,7 +1,7 @@
 """The word predictor on top of both directions, which share it."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 import torch
@@ -54,6 +54,24 @@ class Softmax(nn.Module):
             torch.cat([weight[:num_frequent], self.cluster_weight]),
             torch.cat([self.bias[:num_frequent], self.cluster_bias]),
         )
+
+    def decisions(
+        self, targets: Tensor, token_table: Tensor | None
+    ) -> Iterator[tuple[Tensor | None, Tensor, Tensor, Tensor]]:
+        """The choices that lead to targets (N,): one in a plain softmax; in an adaptive one also the word of a cluster.
+
+        For each: which predictions make it (None is all of them), its outcomes, and the weight and bias it is made by.
+        """
+        weight, head = self.weight, targets
+        if self.clusters:
+            assert weight is not None
+            head, num_frequent = targets.clone(), self.clusters[0][0]  # the word, or its cluster after these
+            for number, (begin, end) in enumerate(self.clusters):
+                inside = ((targets >= begin) & (targets < end)).nonzero()[:, 0]
+                head[inside] = num_frequent + number
+                if len(inside):
+                    yield inside, targets[inside] - begin, weight[begin:end], self.bias[begin:end]
+        yield None, head, *self.head(token_table)
 
     def forward(self, h: Tensor, token_table: Tensor | None = None) -> Tensor:
         """Logits (…, V) of top-layer outputs (…, P) of either direction; those of an adaptive one are normalised."""

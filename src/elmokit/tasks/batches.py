@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from elmokit.errors import InputError
+from elmokit.random_order import random_order
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.words import WordTable
 from elmokit.text.batching import sentences_to_char_ids
 from elmokit.text.characters import Indexer
-from elmokit.training.corpus import random_order
 
 Text = tuple[tuple[str, ...], ...]
 """A token sequence of an example, in the sentences that the biLM reads one by one."""

@@ -27,10 +27,9 @@ from elmokit.tasks.sets import read_examples, read_sets, warn_of_unseen
 from elmokit.tasks.step import TaskStep
 from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained
 from elmokit.tasks.words import build_table, read_vectors
-from elmokit.text.files import file_sha256, refuse_pipes
+from elmokit.text.files import file_sha256, find_files, refuse_pipes
 from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
-from elmokit.training.corpus import find_files
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Loop, Report
 from elmokit.training.optim import Optimizer

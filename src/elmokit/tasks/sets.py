@@ -9,7 +9,7 @@ from elmokit.errors import ElmokitWarning, InputError
 from elmokit.tasks.base import Labels, Task
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.subsets import draw_share
-from elmokit.training.corpus import find_files
+from elmokit.text.files import find_files
 
 _OUTSIDE = "O"
 _WORDS_SHOWN = 8

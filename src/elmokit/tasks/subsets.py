@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 from elmokit.errors import InputError
-from elmokit.training.corpus import random_order
+from elmokit.random_order import random_order
 
 Example = TypeVar("Example")
 _KEY = 7919

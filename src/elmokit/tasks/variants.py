@@ -29,8 +29,7 @@ from elmokit.tasks.layer_store import Report as Embedding
 from elmokit.tasks.processes import run_side_by_side
 from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs
 from elmokit.tasks.sets import read_sets
-from elmokit.text.files import file_sha256, refuse_pipes
-from elmokit.training.corpus import find_files
+from elmokit.text.files import file_sha256, find_files, refuse_pipes
 
 
 @dataclass(frozen=True)

@@ -1,18 +1,20 @@
-"""Open text by what its name says: plain, or compressed as .gz, .xz or .bz2; and what tells files apart."""
+"""Find files by path or glob, and open text by what its name says: plain, or compressed as .gz, .xz or .bz2."""
 
 import bz2
 import codecs
+import glob
 import gzip
 import hashlib
 import io
 import lzma
+import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-from elmokit.arguments import check_path, shown
+from elmokit.arguments import check_path, is_path, shown
 from elmokit.errors import ConfigError, InputError
 from elmokit.recognize import TEXTS, binary_kind, did_you_mean, is_regular, mistaken
 
@@ -65,6 +67,39 @@ class _Text(io.TextIOWrapper):
             return super().read(size)
         except _FAILURES as error:
             raise _reworded(self._path, error) from None
+
+
+def find_files(patterns: Sequence[str]) -> list[Path]:
+    """Find the files that paths and globs name, sorted, each once.
+
+    Args:
+        patterns: Paths, or globs in which `*`, `?`, `[…]` and `**` (any folders) work; `~` is the home folder. A name
+            that exists is taken as it is, whatever characters it has.
+
+    Raises:
+        InputError: If a pattern names nothing, or a folder.
+    """
+    if is_path(patterns) or not isinstance(patterns, Iterable):
+        kind = "the str " if isinstance(patterns, str) else ""
+        raise ConfigError(f"patterns is {kind}{shown(patterns)}: give a list of paths or globs, e.g. [path].")
+    found: dict[Path, Path] = {}
+    for pattern in patterns:
+        check_path("a pattern", pattern)
+        name = os.path.expanduser(pattern)
+        paths = [Path(name)] if os.path.exists(name) else [Path(path) for path in glob.glob(name, recursive=True)]
+        if not paths:
+            raise InputError(
+                f"no file matches {pattern!r}{did_you_mean(name)}: check the path, or give a glob such as "
+                "'data/*.txt.xz'."
+            )
+        files = [path for path in paths if not path.is_dir()]
+        if not files:
+            raise InputError(
+                mistaken(paths[0], "a text file")
+                or f"{pattern!r} is a folder, not a file: name its files, as in '{paths[0]}/*.txt'."
+            )
+        found = {path.resolve(): path for path in files} | found
+    return sorted(found.values())
 
 
 def refuse_pipes(paths: Iterable[Path]) -> None:

@@ -1,1 +1,1 @@
-"""Pretraining a biLM: its corpus, its batches, its loop."""
+"""Training a biLM: its batches, its loss, its loop."""

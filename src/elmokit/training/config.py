@@ -12,10 +12,10 @@ from pydantic import Field, ValidationError, model_validator
 
 from elmokit.arguments import check_path, shown
 from elmokit.config import Config, ElmoConfig, Positive, describe_faults, read_settings
+from elmokit.corpus.mixing import DEFAULT_ORDER, MAX_WEIGHT, Order
 from elmokit.errors import ConfigError
 from elmokit.settings import Groups, check_name, check_names
 from elmokit.text.input_kind import DEFAULT_INPUT, Input
-from elmokit.training.mixing import DEFAULT_ORDER, MAX_WEIGHT, Order
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
+from elmokit.corpus.blocks import Progress as Share
 from elmokit.errors import ConfigError
 from elmokit.formats import load
 from elmokit.model.bilm import BiLM
@@ -14,7 +15,6 @@ from elmokit.text.characters import Indexer
 from elmokit.text.tokens import check_tokens
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import FinetuneConfig, LossConfig
-from elmokit.training.corpus_blocks import Progress as Share
 from elmokit.training.loop import Report
 from elmokit.training.pretrain import Run, RunFiles, RunResult, evaluate_both
 from elmokit.wording import counted

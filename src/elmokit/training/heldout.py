@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from elmokit.model.bilm import BiLM
+from elmokit.scoring.perplexity import measure_parts
 from elmokit.text.input_kind import Input
-from elmokit.training.perplexity import measure_parts, read_text
+from elmokit.text.lines import read_text
 
 Files = Mapping[Path, Sequence[str]]
 """The sentences of each file, as tokens between single spaces."""

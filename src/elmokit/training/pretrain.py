@@ -17,30 +17,32 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from elmokit.corpus.blocks import Progress as Share
+from elmokit.corpus.counting import build_vocabulary
+from elmokit.corpus.mixing import file_weights
+from elmokit.corpus.stream import SentenceStream
+from elmokit.corpus.survey import survey_corpus
+from elmokit.corpus.windows import WindowStream
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.filesystem import atomic_path, write_text_atomic
 from elmokit.formats import load, save
 from elmokit.formats.parts import empty_model, fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.model.devices import check_device
-from elmokit.text.files import refuse_pipes
+from elmokit.scoring.perplexity import Perplexity, measure_perplexity
+from elmokit.scoring.perplexity import Report as Predicted
+from elmokit.text.files import find_files, refuse_pipes
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training.arithmetic import Precision
 from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
-from elmokit.training.corpus import SentenceStream, find_files
-from elmokit.training.corpus_blocks import Progress as Share
-from elmokit.training.corpus_tools import build_vocabulary
 from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.heldout import evaluate_files, first_predictions, read_heldout, sample_evenly
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, Loop, Report
 from elmokit.training.memory import check_model, check_settings
-from elmokit.training.mixing import file_weights
 from elmokit.training.optim import Optimizer
-from elmokit.training.perplexity import Perplexity, measure_perplexity
-from elmokit.training.perplexity import Report as Predicted
 from elmokit.training.run_folder import (
     FINISH,
     RECORD,
@@ -52,9 +54,7 @@ from elmokit.training.run_folder import (
     versions,
 )
 from elmokit.training.step import LanguageModelStep
-from elmokit.training.survey import survey_corpus
 from elmokit.training.trial import choose_precision
-from elmokit.training.windows import WindowStream
 
 _INIT_WARMUP = 100
 CHANGEABLE = ("precision", "num_epochs", "loop.max_steps", "optimizer.decay_steps", "loss.num_negatives")

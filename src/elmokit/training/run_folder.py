@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from elmokit._version import __version__
+from elmokit.corpus.mixing import ORDERS, Order
 from elmokit.errors import ConfigError
 from elmokit.filesystem import (
     FolderLock,
@@ -24,7 +25,6 @@ from elmokit.filesystem import (
     write_text_atomic,
 )
 from elmokit.text.input_kind import INPUTS, Input
-from elmokit.training.mixing import ORDERS, Order
 
 RECORD, RESULT, SURVEY, FINISH = "run.json", "result.json", "corpus.json", "finish"
 _BEFORE_TRAINING = (RECORD, SURVEY, FINISH, "vocab.txt", "counts.txt", "log.jsonl", "tensorboard")

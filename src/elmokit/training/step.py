@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.cores import usable_cores
+from elmokit.corpus.windows import NOTHING, Window
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines.workers import compute_on_one_core
@@ -24,10 +25,10 @@ from elmokit.model.lstm import Lstm, LstmState
 from elmokit.training.arithmetic import Precision, choose_arithmetic
 from elmokit.training.config import LossConfig
 from elmokit.training.distributed import Processes
+from elmokit.training.full_softmax import softmax_loss
 from elmokit.training.loop import StepResult
-from elmokit.training.losses import LogUniformSampler, sampled_loss, softmax_loss
 from elmokit.training.optim import sparse_gradient
-from elmokit.training.windows import NOTHING, Window
+from elmokit.training.sampled_softmax import LogUniformSampler, sampled_loss
 
 _NEGATIVES, _DROPOUT = 1, 2
 _FIRST_LOSS_SCALE = 2.0**14

@@ -9,11 +9,11 @@ import numpy as np
 from torch import Tensor
 
 from elmokit.amx import tiles_are_hidden
+from elmokit.corpus.windows import WindowStream
 from elmokit.text.vocabulary import SPECIALS, Vocabulary
 from elmokit.training.arithmetic import Precision, bfloat16_instructions
 from elmokit.training.distributed import Processes
 from elmokit.training.step import LanguageModelStep
-from elmokit.training.windows import WindowStream
 
 _TIMED_STEPS = 3
 _SENTENCE_WORDS = 20

@@ -30,7 +30,7 @@ from elmokit.filesystem import atomic_directory
 from elmokit.recognize import did_you_mean, mistaken
 from elmokit.text.files import open_text, refuse_pipes
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
-from elmokit.training.corpus import split_line
+from elmokit.text.lines import split_line
 
 COMMIT_BYTES, COMMIT_SECONDS = 64 * 2**20, 30.0
 """So much work can be lost by a kill."""

@@ -20,7 +20,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Vectors
 from elmokit.errors import InputError
 from elmokit.text.input_kind import DEFAULT_INPUT, Input
-from elmokit.training.corpus import read_sentences
+from elmokit.text.lines import read_sentences
 from elmokit.wording import counted
 
 _FORMS = 5

@@ -24,9 +24,9 @@ from elmokit.arguments import check_integer
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.tasks.layer_store import LayerStore
-from elmokit.text.files import open_text, refuse_pipes
+from elmokit.text.files import find_files, open_text, refuse_pipes
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input, glued_form, is_shard
-from elmokit.training.corpus import find_files, split_line
+from elmokit.text.lines import split_line
 from elmokit.wording import counted
 
 Progress = Callable[[int, int], None]

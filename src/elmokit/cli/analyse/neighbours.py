@@ -97,7 +97,7 @@ def neighbours(
     from elmokit.analysis.neighbours.types import find_type_neighbours, types_report
     from elmokit.errors import InputError
     from elmokit.text.input_kind import DEFAULT_INPUT
-    from elmokit.training.corpus import split_line
+    from elmokit.text.lines import split_line
 
     own = None if index is None else index_input(index)
     kind = settle_input(input_, [] if corpus is None else [corpus], otherwise=own or DEFAULT_INPUT)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from elmokit.errors import ElmokitWarning, InputError
 from elmokit.text.files import open_text
 from elmokit.text.input_kind import Input, check_input
-from elmokit.training.corpus import split_line
+from elmokit.text.lines import split_line
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"

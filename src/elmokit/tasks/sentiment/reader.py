@@ -14,7 +14,7 @@ from typing import NamedTuple
 from elmokit.errors import ConfigError, InputError
 from elmokit.text.files import open_text
 from elmokit.text.input_kind import Input, check_input
-from elmokit.training.corpus import split_line
+from elmokit.text.lines import split_line
 
 TREE_LABELS = 5
 _NEUTRAL = 2

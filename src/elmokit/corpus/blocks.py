@@ -17,7 +17,7 @@ from elmokit.errors import ElmokitError, InputError
 from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import open_text
 from elmokit.text.input_kind import Input, actual_input
-from elmokit.training.passages import split_line
+from elmokit.text.lines import split_line
 
 Errors = Literal["strict", "replace"]
 Progress = Callable[[float], None]

@@ -5,76 +5,24 @@ by sentence or in passages of successive sentences. Everything random is a funct
 buffer), so the places where a buffer began and how much of it was given out say exactly where the stream stands.
 """
 
-import glob
-import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.arguments import check_integer, check_path, check_paths, is_path, shown
-from elmokit.errors import ConfigError, InputError
-from elmokit.recognize import did_you_mean, mistaken
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, check_input
-from elmokit.training.corpus_reader import CorpusReader
-from elmokit.training.mixing import DEFAULT_ORDER, MAX_OPEN_FILES, LaneReader, Order, random_order
-from elmokit.training.passages import Place, read_located, split_line
-from elmokit.training.stream_state import check_state, read_places
-
-__all__ = ["SentenceStream", "find_files", "random_order", "read_sentences", "split_line"]
+from elmokit.arguments import check_integer, check_paths, shown
+from elmokit.corpus.mixing import DEFAULT_ORDER, MAX_OPEN_FILES, LaneReader, Order
+from elmokit.corpus.passages import Place
+from elmokit.corpus.reader import CorpusReader
+from elmokit.corpus.stream_state import check_state, read_places
+from elmokit.errors import InputError
+from elmokit.random_order import random_order
+from elmokit.text.input_kind import DEFAULT_INPUT, Input
 
 _MAX_BUFFER_BYTES = 64_000_000
 _SENTENCE_ORDER = 1
-
-
-def find_files(patterns: Sequence[str]) -> list[Path]:
-    """Find the files that paths and globs name, sorted, each once.
-
-    Args:
-        patterns: Paths, or globs in which `*`, `?`, `[…]` and `**` (any folders) work; `~` is the home folder. A name
-            that exists is taken as it is, whatever characters it has.
-
-    Raises:
-        InputError: If a pattern names nothing, or a folder.
-    """
-    if is_path(patterns) or not isinstance(patterns, Iterable):
-        kind = "the str " if isinstance(patterns, str) else ""
-        raise ConfigError(f"patterns is {kind}{shown(patterns)}: give a list of paths or globs, e.g. [path].")
-    found: dict[Path, Path] = {}
-    for pattern in patterns:
-        check_path("a pattern", pattern)
-        name = os.path.expanduser(pattern)
-        paths = [Path(name)] if os.path.exists(name) else [Path(path) for path in glob.glob(name, recursive=True)]
-        if not paths:
-            raise InputError(
-                f"no file matches {pattern!r}{did_you_mean(name)}: check the path, or give a glob such as "
-                "'data/*.txt.xz'."
-            )
-        files = [path for path in paths if not path.is_dir()]
-        if not files:
-            raise InputError(
-                mistaken(paths[0], "a text file")
-                or f"{pattern!r} is a folder, not a file: name its files, as in '{paths[0]}/*.txt'."
-            )
-        found = {path.resolve(): path for path in files} | found
-    return sorted(found.values())
-
-
-def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Iterator[list[str]]:
-    """Read the sentences of a file, plain or compressed, as lists of tokens; blank lines give none.
-
-    Args:
-        path: The file.
-        input: "tokens" if a line is a sentence of tokens between white space, "text" if it is running text of any
-            number of sentences. Shards of `write_shards` hold tokens and are read as such in any case.
-        errors: What to do with bytes that are not UTF-8, as in `open`.
-    """
-    check_input(input)
-    path = check_path("path", path)
-    for sentence in read_located(path, input=input, errors=errors):
-        yield sentence.tokens
 
 
 class SentenceStream(Iterator[list[str]]):

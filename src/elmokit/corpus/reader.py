@@ -5,21 +5,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from elmokit.arguments import check_choice, check_integer
+from elmokit.corpus.mixing import LANE_PHASE, ORDERS, Lane, LaneReader, Order, deal_out, file_weights, files_in_a_row
+from elmokit.corpus.passages import Passage, Place, Stretch, count_characters, file_size, read_passages, unchanged
+from elmokit.corpus.stream_state import NO_STATE
 from elmokit.errors import ConfigError, InputError
+from elmokit.random_order import random_numbers
 from elmokit.text.input_kind import Input, check_input, is_shard
-from elmokit.training.mixing import (
-    LANE_PHASE,
-    ORDERS,
-    Lane,
-    LaneReader,
-    Order,
-    deal_out,
-    file_weights,
-    files_in_a_row,
-    random_numbers,
-)
-from elmokit.training.passages import Passage, Place, Stretch, count_characters, file_size, read_passages, unchanged
-from elmokit.training.stream_state import NO_STATE
 
 _NUM_NAMED = 3
 

@@ -7,28 +7,22 @@ every sentence starts from zero.
 Notation: R rows, T steps, N tokens of a sentence.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.arguments import check_flag, check_integer, shown
+from elmokit.corpus.windows import NOTHING, divide_rows
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
-from elmokit.text.input_kind import Input
-from elmokit.text.tokens import check_sentences
-from elmokit.training.corpus import read_sentences
-from elmokit.training.scorer import Scorer
-from elmokit.training.windows import NOTHING, divide_rows
+from elmokit.scoring.scorer import Scorer, sentence_blocks
+from elmokit.scoring.sentences import exp_or_infinity
 
 _NUM_ROWS = 64
-_FIRST_SENTENCES, _BLOCK_SENTENCES, _BLOCK_PREDICTIONS = 64, 4096, 65_536
-"""What is read before scores are given: little at first, then twice as much each time, up to these bounds."""
 
 Report = Callable[[int, int], None]
 """Receives how many of how many predictions of a direction have been made."""
@@ -64,19 +58,6 @@ class Perplexity:
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON."""
         return asdict(self)
-
-
-def read_text(paths: Iterable[Path], *, input: Input, max_predictions: int | None = None) -> list[str]:
-    """The sentences of files, in order, as tokens between single spaces; at most about so many predictions."""
-    sentences: list[str] = []
-    total = 0
-    for path in paths:
-        for tokens in read_sentences(path, input=input):
-            if max_predictions is not None and total >= max_predictions:
-                return sentences
-            sentences.append(" ".join(tokens))
-            total += len(tokens) + 1
-    return sentences
 
 
 def measure_perplexity(
@@ -169,7 +150,7 @@ def _score_in_order(
 
 def _score_from_zero(scorer: Scorer, sentences: Sequence[str], part_of: NDArray[np.int64]) -> Iterator[Places]:
     first = 0
-    for block in _blocks(sentence.split(" ") for sentence in sentences):
+    for block in sentence_blocks(sentence.split(" ") for sentence in sentences):
         for rows, (targets, log_probs) in scorer.from_zero(block):
             yield targets, log_probs, part_of[first + np.array(rows)][:, None]  # (R, 1)
         first += len(block)
@@ -195,13 +176,14 @@ class _Sums:
     def figures(self, num_sentences: int, num_predictions: int, vocab_size: int, state: str) -> Perplexity:
         means, counts = self.totals / np.maximum(self.counts, 1), self.counts  # (2, 2)
         forward, backward = (
-            DirectionScore(_exp(means[side, 0]), _exp(means[side, 1]), int(counts[side, 0])) for side in (0, 1)
+            DirectionScore(exp_or_infinity(means[side, 0]), exp_or_infinity(means[side, 1]), int(counts[side, 0]))
+            for side in (0, 1)
         )
         return Perplexity(
             forward,
             backward,
-            _exp(means[:, 0].mean()),
-            _exp(means[:, 1].mean()),
+            exp_or_infinity(means[:, 0].mean()),
+            exp_or_infinity(means[:, 1].mean()),
             num_sentences,
             num_predictions,
             vocab_size,
@@ -217,54 +199,3 @@ def _check_lines(sentences: Any) -> None:
         raise InputError(
             f"sentence {wrong} is {shown(sentences[wrong])}: give tokens joined by single spaces, as read_text does."
         )
-
-
-def _exp(value: float) -> float:
-    return math.exp(value) if value < 700 else math.inf
-
-
-class SentenceScore(NamedTuple):
-    """The log-probability of every token by each direction, and of the boundary that each direction ends with."""
-
-    tokens: list[str]
-    forward: NDArray[np.float32]  # (N + 1,) of w1 … wN and </S>
-    backward: NDArray[np.float32]  # (N + 1,) of <S> and w1 … wN
-
-    @property
-    def perplexity(self) -> float:
-        """Exp of the mean of −log p over both directions."""
-        return _exp(-float(np.concatenate([self.forward, self.backward]).mean(dtype=np.float64)))
-
-
-def score_sentences(
-    bilm: BiLM, sentences: Iterable[Sequence[str]], *, threads: int | None = None
-) -> Iterator[SentenceScore]:
-    """Score sentences, each from the zero state, in input order; memory stays constant however many there are.
-
-    Args:
-        bilm: a model with a softmax.
-        sentences: lists of tokens.
-        threads: cores to use on a CPU; None takes all that the process may use.
-    """
-    with closing(Scorer(bilm, threads)) as scorer:
-        for block in _blocks(check_sentences(sentences)):
-            found: dict[int, SentenceScore] = {}
-            for rows, (_, log_probs) in scorer.from_zero(block):
-                for row, (ahead, back) in zip(rows, log_probs.swapaxes(0, 1), strict=True):
-                    length = len(block[row]) + 1
-                    found[row] = SentenceScore(block[row], ahead[:length], back[:length][::-1])
-            yield from (found[row] for row in range(len(block)))
-
-
-def _blocks(sentences: Iterable[Sequence[str]]) -> Iterator[list[list[str]]]:
-    """Consecutive sentences that are read before any of them is scored; the first blocks are small."""
-    block: list[list[str]] = []
-    most, num_predictions = min(_FIRST_SENTENCES, _BLOCK_SENTENCES), 0
-    for sentence in sentences:
-        block.append(list(sentence))
-        num_predictions += len(block[-1]) + 1
-        if len(block) >= most or num_predictions >= _BLOCK_PREDICTIONS:
-            yield block
-            block, most, num_predictions = [], min(2 * most, _BLOCK_SENTENCES), 0
-    if block:
-        yield block

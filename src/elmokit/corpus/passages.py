@@ -9,17 +9,9 @@ from typing import NamedTuple
 from elmokit.errors import InputError
 from elmokit.text.files import open_text
 from elmokit.text.input_kind import Input, actual_input
-from elmokit.text.tokenize import tokenize
+from elmokit.text.lines import split_line
 
 _CHUNK_CHARACTERS = 1 << 20
-
-
-def split_line(line: str, input: Input) -> list[list[str]]:
-    """The sentences of a line: its tokens as they are between white space, or what the tokenizer finds in raw text."""
-    if input == "tokens":
-        tokens = line.split()
-        return [tokens] if tokens else []
-    return [[token.text for token in sentence] for sentence in tokenize(line)]
 
 
 class Stretch(NamedTuple):

@@ -12,14 +12,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from elmokit.corpus.windows import Window
 from elmokit.errors import ConfigError, InputError
 from elmokit.formats import load
 from elmokit.model.bilm import BiLM
+from elmokit.scoring import log_probs, scorer
+from elmokit.scoring.perplexity import measure_perplexity
+from elmokit.scoring.sentences import score_sentences
+from elmokit.scoring.substitutes import find_substitutes
+from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import SPECIALS
-from elmokit.training import losses, perplexity, scorer
-from elmokit.training.perplexity import measure_perplexity, read_text, score_sentences
-from elmokit.training.substitutes import find_substitutes
-from elmokit.training.windows import Window
 from tests.reference import DIRECTIONS, bilm_log_probabilities, random_bilm, run_bilm, write_bilm
 from tests.training.adaptive import build_adaptive
 
@@ -195,7 +197,7 @@ def test_a_model_in_ruins_has_no_perplexity(bilm: BiLM) -> None:
 @pytest.mark.usefixtures("engine_mode")
 @pytest.mark.parametrize("block", [2, 1000])
 def test_scores_are_in_input_order(model: BiLM, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perplexity, "_BLOCK_SENTENCES", block)
+    monkeypatch.setattr(scorer, "_BLOCK_SENTENCES", block)
     monkeypatch.setattr(scorer, "_BATCH_PREDICTIONS", 10)
     sentences = [*SENTENCES, [], ["the"] * 12]
     found = list(score_sentences(model, iter(sentences)))
@@ -214,7 +216,7 @@ def test_an_empty_sentence_is_one_prediction_a_direction(bilm: BiLM) -> None:
 
 
 def test_scores_come_while_sentences_still_do(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(perplexity, "_BLOCK_SENTENCES", 3)
+    monkeypatch.setattr(scorer, "_BLOCK_SENTENCES", 3)
     taken = []
 
     def endless() -> Iterator[list[str]]:
@@ -229,9 +231,9 @@ def test_scores_come_while_sentences_still_do(bilm: BiLM, monkeypatch: pytest.Mo
 
 def test_no_more_is_read_ahead_than_a_block(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks grow from a few sentences, and end early where sentences are long."""
-    monkeypatch.setattr(perplexity, "_FIRST_SENTENCES", 2)
-    monkeypatch.setattr(perplexity, "_BLOCK_SENTENCES", 6)
-    monkeypatch.setattr(perplexity, "_BLOCK_PREDICTIONS", 9)
+    monkeypatch.setattr(scorer, "_FIRST_SENTENCES", 2)
+    monkeypatch.setattr(scorer, "_BLOCK_SENTENCES", 6)
+    monkeypatch.setattr(scorer, "_BLOCK_PREDICTIONS", 9)
     taken = []
 
     def endless() -> Iterator[list[str]]:
@@ -268,13 +270,13 @@ def test_a_long_sentence_runs_in_windows(bilm: BiLM, monkeypatch: pytest.MonkeyP
 
 def test_what_sentences_share_is_computed_once(bilm: BiLM, monkeypatch: pytest.MonkeyPatch) -> None:
     rows: list[int] = []
-    log_probs = losses._log_probs
+    original = log_probs._log_probs
 
     def note(h: Tensor, *rest: Any) -> Tensor:
         rows.append(len(h))
-        return log_probs(h, *rest)
+        return original(h, *rest)
 
-    monkeypatch.setattr(losses, "_log_probs", note)
+    monkeypatch.setattr(log_probs, "_log_probs", note)
     sentences = [["the", "play", "."], ["the", "play", "was"], ["."], ["the", "play", "."]]
     found = list(score_sentences(bilm, sentences))
     assert sorted(rows) == [6, 7]  # "", the, the play, the play ., the play was, .;  "", ., . play, . play the, was …

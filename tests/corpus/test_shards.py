@@ -11,15 +11,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from elmokit.corpus import blocks, check, counting
+from elmokit.corpus import shards as shards_module
+from elmokit.corpus.blocks import Block, map_blocks
+from elmokit.corpus.check import check_corpus
+from elmokit.corpus.counting import build_vocabulary, count_words
+from elmokit.corpus.shards import Compression, write_shards
+from elmokit.corpus.stream import SentenceStream
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError, InputError
+from elmokit.text.files import find_files
 from elmokit.text.input_kind import Input
+from elmokit.text.lines import read_sentences
 from elmokit.text.vocabulary import SPECIALS, Vocabulary, read_vocabulary, write_vocabulary
-from elmokit.training import corpus_blocks, corpus_check, corpus_tools
-from elmokit.training.corpus import SentenceStream, find_files, read_sentences
-from elmokit.training.corpus_blocks import Block, map_blocks
-from elmokit.training.corpus_check import check_corpus
-from elmokit.training.corpus_tools import Compression, build_vocabulary, count_words, write_shards
-from tests.training.texts import sentences_of, write_files
+from tests.corpus.texts import sentences_of, write_files
 
 PROSE = Path(__file__).parents[1] / "fixtures/prose.txt"
 
@@ -32,7 +36,7 @@ def paths(texts: list[str], tmp_path: Path) -> list[Path]:
 
 @pytest.fixture
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_blocks, "_BLOCK_CHARACTERS", 4)
+    monkeypatch.setattr(blocks, "_BLOCK_CHARACTERS", 4)
 
 
 def number_lines(block: Block) -> list[tuple[str, int, str]]:
@@ -94,7 +98,7 @@ def test_processes_must_be_some(tmp_path: Path) -> None:
 
 
 def test_workers_load_no_torch() -> None:
-    script = "import sys, elmokit.training.corpus_check; print('torch' in sys.modules, 'h5py' in sys.modules)"
+    script = "import sys, elmokit.corpus.check; print('torch' in sys.modules, 'h5py' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
 
@@ -115,7 +119,7 @@ def test_counts_of_more_words_than_can_be_held(
         counts = count_words(paths, processes=1, max_distinct=10)
     assert len(caught) == 1
     assert counts == {"often": 35} | {f"rare{number}": 1 for number in range(30, 35)}
-    monkeypatch.setattr(corpus_check, "WordCounts", partial(corpus_tools.WordCounts, 10))
+    monkeypatch.setattr(check, "WordCounts", partial(counting.WordCounts, 10))
     report = check_corpus(paths, processes=1)
     assert report.num_distinct == 6
     assert report.notes == ["num_distinct leaves out words that were seen at most 3 times."]
@@ -200,8 +204,8 @@ def test_a_report_on_vocabulary_and_heldout_sentences(tmp_path: Path) -> None:
 def test_duplicates_of_more_sentences_than_can_be_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     paths = write_files(tmp_path, ["".join(f"{number % 4000}\n" for number in range(8000))])
     assert check_corpus(paths).num_duplicates == 4000
-    monkeypatch.setattr(corpus_check, "_MAX_HASHES", 2000)
-    monkeypatch.setattr(corpus_blocks, "_BLOCK_CHARACTERS", 100)
+    monkeypatch.setattr(check, "_MAX_HASHES", 2000)
+    monkeypatch.setattr(blocks, "_BLOCK_CHARACTERS", 100)
     report = check_corpus(paths)
     assert report.num_duplicates == pytest.approx(4000, rel=0.15)
     assert report.num_duplicates % 4 == 0
@@ -226,7 +230,7 @@ def test_shards_hold_every_sentence_once(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(corpus_tools, "_MAX_CHUNK_BYTES", 10)
+    monkeypatch.setattr(shards_module, "_MAX_CHUNK_BYTES", 10)
     output = tmp_path / "out"
     summary = write_shards(paths, output, num_shards=3, input=kind, compression=compression, processes=1)
     shards = find_files([str(output / "shard-*")])
@@ -245,7 +249,7 @@ def test_shards_hold_every_sentence_once(
 
 @pytest.mark.slow
 def test_shards_are_the_same_with_any_number_of_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus_blocks, "_BLOCK_CHARACTERS", 1000)
+    monkeypatch.setattr(blocks, "_BLOCK_CHARACTERS", 1000)
     contents = []
     for processes, seed in ((1, 0), (2, 0), (1, 1)):
         output = tmp_path / f"out-{processes}-{seed}"
@@ -309,7 +313,7 @@ def test_nothing_is_left_of_shards_that_failed(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(ConfigError, match=r"num_shards \(0\)"):
         write_shards(paths, tmp_path / "out", num_shards=0)
     full = OSError(28, "No space left on device")
-    monkeypatch.setattr(corpus_tools._ShardWriter, "_append", lambda self: (_ for _ in ()).throw(full))
+    monkeypatch.setattr(shards_module._ShardWriter, "_append", lambda self: (_ for _ in ()).throw(full))
     with pytest.raises(OSError) as caught:
         write_shards(paths, tmp_path / "out", num_shards=2)
     assert caught.value.filename == str(tmp_path / "out")  # never the temporary name

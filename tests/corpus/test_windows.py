@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmokit.corpus.stream import SentenceStream
+from elmokit.corpus.windows import NOTHING, Window, WindowStream, read_in_order, sentences_as_rows
 from elmokit.errors import InputError
 from elmokit.text.characters import ByteIndexer, Indexer, TableIndexer, WordIndexer
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, Vocabulary
-from elmokit.training.corpus import SentenceStream
-from elmokit.training.windows import NOTHING, Window, WindowStream, read_in_order, sentences_as_rows
 
 VOCABULARY = Vocabulary([*SPECIALS, "a", "b", "c", "d"])
 BYTES, WORD_IDS = ByteIndexer(8), WordIndexer(VOCABULARY)

@@ -1,12 +1,10 @@
-"""What a corpus is made ready with: word counts, a vocabulary, shards of tokenized sentences."""
+"""Write a corpus as shards of tokenized sentences."""
 
 import gzip
 import json
 import lzma
-import os
-import warnings
-from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,129 +13,18 @@ from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 
-from elmokit.arguments import check_choice, check_integer, shown
-from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
-from elmokit.filesystem import atomic_directory, atomic_path, foreign_files, guard_output
+from elmokit.arguments import check_choice, check_integer
+from elmokit.corpus.blocks import Block, Errors, Progress, map_blocks, tokenize_lines
+from elmokit.errors import ConfigError, InputError
+from elmokit.filesystem import atomic_directory, foreign_files, guard_output
 from elmokit.text.files import file_sha256
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, check_input
-from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, is_vocabulary, write_vocabulary
-from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block, tokenize_lines
+from elmokit.text.input_kind import CORPUS_FILE, CORPUS_FORMAT, DEFAULT_INPUT, Input, check_input
 
 Compression = Literal["xz", "gz", "none"]
 
-SUMMARY, _FORMAT = "corpus.json", "elmokit-corpus"
-MAX_DISTINCT = 20_000_000
 _MAX_PENDING_BYTES = 64_000_000
 _MAX_CHUNK_BYTES = 4_000_000
 _MAX_SHARDS = 100_000
-
-
-class WordCounts:
-    """Counts of words that forget the rarest ones when there are too many to hold."""
-
-    def __init__(self, max_distinct: int = MAX_DISTINCT) -> None:
-        self.counts: Counter[str] = Counter()
-        self.max_lost = 0
-        """By how much any count may be too low."""
-        self._max_distinct = max_distinct
-
-    def add(self, counts: Mapping[str, int]) -> None:
-        """Add the counts of a part; if the words are too many then, the rarer half of them is forgotten."""
-        self.counts.update(counts)
-        if len(self.counts) > self._max_distinct:
-            median = sorted(self.counts.values())[len(self.counts) // 2]
-            self.counts = Counter({word: count for word, count in self.counts.items() if count > median})
-            self.max_lost += median
-
-
-def count_words(
-    paths: Sequence[Path],
-    *,
-    input: Input = DEFAULT_INPUT,
-    processes: int | None = None,
-    errors: Errors = "strict",
-    max_distinct: int = MAX_DISTINCT,
-    progress: Progress | None = None,
-) -> Counter[str]:
-    """Count how often each token occurs.
-
-    Args:
-        paths: The files.
-        input: "tokens" or "text", as for `read_sentences`.
-        processes: Processes to tokenize with; None takes what there is.
-        errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
-        max_distinct: Distinct words to hold; beyond it the rarest are forgotten, with an `ElmokitWarning`.
-        progress: Is told the share that has been read.
-    """
-    check_input(input)
-    check_choice("errors", errors, get_args(Errors))
-    check_integer("max_distinct", max_distinct, at_least=1)
-    words = WordCounts(max_distinct)
-    function = partial(_count_block, input=input, errors=errors)
-    for counts in map_blocks(function, paths, processes=processes, progress=progress):
-        words.add(counts)
-    if words.max_lost:
-        warnings.warn(
-            f"there are more than {max_distinct:,} distinct words, so rare ones were forgotten on the way: "
-            f"counts may be too low by up to {words.max_lost}.",
-            ElmokitWarning,
-            stacklevel=2,
-        )
-    return words.counts
-
-
-def _count_block(block: Block, *, input: Input, errors: Errors) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for sentence in tokenize_block(block, input=input, errors=errors):
-        counts.update(sentence)
-    return counts
-
-
-def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
-    """The special tokens, then the words by descending count, ties in the order of their characters.
-
-    Args:
-        counts: How often each word occurs; the special tokens among them are not repeated.
-        min_count: Leave out words that are rarer.
-        max_size: Entries at most, the three special tokens included.
-
-    Raises:
-        InputError: If no word remains.
-    """
-    if not isinstance(counts, Mapping):
-        raise ConfigError(f"counts are {shown(counts)}: give the count of each word, as count_words does.")
-    check_integer("min_count", min_count, at_least=1)
-    if max_size is not None:  # beside the special tokens there must be room for a word
-        check_integer("max_size", max_size, at_least=len(SPECIALS) + 1)
-    left_out = {*SPECIALS, SKIPPED}
-    words = [word for word, count in counts.items() if count >= min_count and word not in left_out]
-    if not words:
-        raise InputError(
-            f"no word occurs {min_count} times or more among {len(counts):,} distinct ones: "
-            "give more text or a smaller min_count."
-        )
-    words.sort(key=lambda word: (-counts[word], word))
-    return Vocabulary([*SPECIALS, *words[: None if max_size is None else max_size - len(SPECIALS)]])
-
-
-def check_vocabulary_output(path: Path, *, inputs: Sequence[str | Path] = (), overwrite: bool = False) -> None:
-    """Refuse a path for a vocabulary that is an input, or exists and is not a vocabulary to overwrite."""
-    final = guard_output(path, kind="a vocabulary", is_ours=is_vocabulary, inputs=inputs, overwrite=overwrite)
-    if final.exists():
-        names = os.listdir(final.parent)
-        owners = {"config.json", "run.json", SUMMARY}.intersection(names) | {n for n in names if "options" in n}
-        if owners:
-            raise FormatError(
-                f"{path} is the vocabulary of the model or run beside it ({min(owners)}), so it is left alone: give "
-                "another name."
-            )
-
-
-def write_vocabulary_atomic(vocabulary: Vocabulary, path: Path, *, overwrite: bool = False) -> None:
-    """Write a vocabulary file in one step; an existing vocabulary is replaced only with `overwrite`."""
-    check_vocabulary_output(path, overwrite=overwrite)
-    with atomic_path(path) as temporary:
-        write_vocabulary(vocabulary, temporary)
 
 
 @dataclass(frozen=True)
@@ -225,18 +112,18 @@ def write_shards(
         )
         if not summary.num_sentences:
             raise InputError(f"there is no sentence in {paths[0]} or any other file: give files with text in them.")
-        text = json.dumps({"format": _FORMAT, "version": 1, **summary.to_dict()}, ensure_ascii=False, indent=2)
-        (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
+        text = json.dumps({"format": CORPUS_FORMAT, "version": 1, **summary.to_dict()}, ensure_ascii=False, indent=2)
+        (folder / CORPUS_FILE).write_text(text + "\n", encoding="utf-8")
     return summary
 
 
 def read_shard_summary(folder: Path) -> dict[str, Any] | None:
     """What the `corpus.json` of a folder of shards says; None if the folder is not one."""
     try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        summary = json.loads((folder / CORPUS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    return summary if isinstance(summary, dict) and summary.get("format") == _FORMAT else None
+    return summary if isinstance(summary, dict) and summary.get("format") == CORPUS_FORMAT else None
 
 
 def _is_shards(folder: Path) -> bool:
@@ -244,7 +131,7 @@ def _is_shards(folder: Path) -> bool:
     summary = read_shard_summary(folder)
     if summary is None:
         return False
-    return not foreign_files(folder, {SUMMARY, *(shard["name"] for shard in summary["shards"])})
+    return not foreign_files(folder, {CORPUS_FILE, *(shard["name"] for shard in summary["shards"])})
 
 
 class _Passage(NamedTuple):

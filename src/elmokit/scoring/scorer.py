@@ -16,6 +16,7 @@ from torch import Tensor
 
 from elmokit.arguments import shown
 from elmokit.cores import usable_cores
+from elmokit.corpus.windows import NOTHING, Window, read_in_order, sentence_in_windows, sentences_as_rows
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
@@ -24,8 +25,7 @@ from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.workers import Workers
 from elmokit.model.lstm import LstmState
-from elmokit.training.losses import target_log_probs
-from elmokit.training.windows import NOTHING, Window, read_in_order, sentence_in_windows, sentences_as_rows
+from elmokit.scoring.log_probs import target_log_probs
 
 _NUM_STEPS = 32
 """Steps of a window when rows read text in order."""
@@ -55,6 +55,10 @@ class _Types(NamedTuple):
 
     vectors: Tensor  # (K, P)
     places: Tensor  # (K,)
+
+
+_FIRST_SENTENCES, _BLOCK_SENTENCES, _BLOCK_PREDICTIONS = 64, 4096, 65_536
+"""What is read before scores are given: little at first, then twice as much each time, up to these bounds."""
 
 
 class Scorer:
@@ -193,3 +197,17 @@ def _beginnings(sentences: Sequence[Sequence[str]], side: int) -> NDArray[np.int
             numbers.append(number)
         found[row, : len(numbers)] = numbers
     return found
+
+
+def sentence_blocks(sentences: Iterable[Sequence[str]]) -> Iterator[list[list[str]]]:
+    """Consecutive sentences that are read before any of them is scored; the first blocks are small."""
+    block: list[list[str]] = []
+    most, num_predictions = min(_FIRST_SENTENCES, _BLOCK_SENTENCES), 0
+    for sentence in sentences:
+        block.append(list(sentence))
+        num_predictions += len(block[-1]) + 1
+        if len(block) >= most or num_predictions >= _BLOCK_PREDICTIONS:
+            yield block
+            block, most, num_predictions = [], min(2 * most, _BLOCK_SENTENCES), 0
+    if block:
+        yield block

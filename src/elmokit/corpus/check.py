@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.corpus.blocks import Block, Progress, map_blocks, replaced
+from elmokit.corpus.counting import WordCounts
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
+from elmokit.text.lines import split_line
 from elmokit.text.vocabulary import UNKNOWN, Vocabulary
-from elmokit.training.corpus import split_line
-from elmokit.training.corpus_blocks import Block, Progress, map_blocks, replaced
-from elmokit.training.corpus_tools import WordCounts
 from elmokit.wording import counted
 
 MAX_SENTENCE_TOKENS = 1000

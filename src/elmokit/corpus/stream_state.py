@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
+from elmokit.corpus.passages import Place
 from elmokit.errors import InputError
 from elmokit.text.input_kind import CORPUS_FILE
-from elmokit.training.passages import Place
 
 NO_STATE = "this is no state of a sentence stream: use a whole checkpoint."
 _COUNTERS = ("epoch", "num_sentences", "buffer", "num_emitted", "within")

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmokit.corpus.mixing import deal_out
+from elmokit.corpus.passages import count_characters
+from elmokit.corpus.stream import SentenceStream
+from elmokit.corpus.survey import survey_corpus
 from elmokit.errors import ConfigError, InputError
-from elmokit.training.corpus import SentenceStream
-from elmokit.training.mixing import deal_out
-from elmokit.training.passages import count_characters
-from elmokit.training.survey import survey_corpus
-from tests.training.test_corpus import check_every_resume, passages_of
-from tests.training.texts import write_files
+from tests.corpus.test_stream import check_every_resume, passages_of
+from tests.corpus.texts import write_files
 
 GENRES = {"books": 400, "news": 100, "wiki": 250, "verse": 9}
 
@@ -185,7 +185,7 @@ def test_weights_that_leave_an_epoch_nothing(tmp_path: Path) -> None:
 _FEW_FILES = """
 import resource, sys
 from pathlib import Path
-from elmokit.training.corpus import SentenceStream
+from elmokit.corpus.stream import SentenceStream
 resource.setrlimit(resource.RLIMIT_NOFILE, (60, 60))
 found = list(SentenceStream(sorted(Path(sys.argv[1]).glob("*.txt")), input="tokens", num_epochs=1))
 print(len(found), len(set(map(tuple, found))))

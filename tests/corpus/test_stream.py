@@ -11,12 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from elmokit.corpus import stream as stream_module
+from elmokit.corpus.mixing import Order
+from elmokit.corpus.stream import SentenceStream
 from elmokit.errors import ConfigError, InputError
+from elmokit.text import lines as text_lines
+from elmokit.text.files import find_files
 from elmokit.text.input_kind import Input
-from elmokit.training import corpus, passages
-from elmokit.training.corpus import SentenceStream, find_files, read_sentences
-from elmokit.training.mixing import Order
-from tests.training.texts import sentences_of, write_files
+from elmokit.text.lines import read_sentences
+from tests.corpus.texts import sentences_of, write_files
 
 
 @pytest.fixture
@@ -206,8 +209,8 @@ def test_a_resume_reads_only_the_present_buffer(
     list(islice(stream, 995))
     state, rest = stream.state_dict(), list(stream)
     lines: list[str] = []
-    original = passages.tokenize
-    monkeypatch.setattr(passages, "tokenize", lambda line: lines.append(line) or original(line))
+    original = text_lines.tokenize
+    monkeypatch.setattr(text_lines, "tokenize", lambda line: lines.append(line) or original(line))
     again = SentenceStream(paths, **options)
     again.load_state_dict(state)
     assert next(again) == rest[0]
@@ -216,7 +219,7 @@ def test_a_resume_reads_only_the_present_buffer(
 
 
 def test_buffers_are_bounded_by_bytes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(corpus, "_MAX_BUFFER_BYTES", 100)
+    monkeypatch.setattr(stream_module, "_MAX_BUFFER_BYTES", 100)
     paths = write_files(tmp_path, ["".join(f"{number:02} {'é' * 20}\n" for number in range(50))])  # 43 bytes each
     stream = SentenceStream(paths, num_epochs=1)
     numbers = []

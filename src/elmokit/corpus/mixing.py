@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.arguments import check_number, shown
+from elmokit.corpus.passages import Passage, Place, Stretch
 from elmokit.errors import ConfigError
-from elmokit.training.passages import Passage, Place, Stretch
+from elmokit.random_order import random_order
 
 Order = Literal["mixed", "files"]
 ORDERS: tuple[Order, ...] = get_args(Order)
@@ -27,16 +28,6 @@ MAX_WEIGHT = 100.0
 _FILE_ORDER, LANE_PHASE = 0, 2  # kinds of random numbers; 1 is the order of sentences
 
 OpenStretch = Callable[[Stretch, Place], Iterator[Passage]]
-
-
-def random_numbers(size: int, *key: int) -> NDArray[np.uint64]:
-    """Numbers that depend on the key alone: numpy keeps the raw ones of Philox the same for ever."""
-    return np.atleast_1d(np.random.Philox(np.random.SeedSequence(key)).random_raw(size))
-
-
-def random_order(size: int, *key: int) -> NDArray[np.int64]:
-    """A permutation that depends on the key alone."""
-    return np.argsort(random_numbers(size, *key), kind="stable")
 
 
 def file_weights(paths: Sequence[Path], weights: Mapping[str, float]) -> list[float]:

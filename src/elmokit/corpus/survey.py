@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from elmokit.corpus.blocks import Block, Progress, map_blocks, tokenize_block
+from elmokit.corpus.check import MIN_HELDOUT_TOKENS, hash_sentences
+from elmokit.corpus.counting import WordCounts
 from elmokit.errors import InputError
 from elmokit.text.input_kind import Input
-from elmokit.training.corpus_blocks import Block, Progress, map_blocks, tokenize_block
-from elmokit.training.corpus_check import MIN_HELDOUT_TOKENS, hash_sentences
-from elmokit.training.corpus_tools import WordCounts
 from elmokit.wording import counted
 
 _CLEAN = "make clean files of it with elmokit corpus shard --errors replace"

@@ -1,0 +1,1 @@
+"""Training text: finding, checking, counting, sharding and reading it, without torch."""
