@@ -4,26 +4,36 @@ import re
 from importlib import import_module
 from pathlib import Path
 
+import pytest
+
 import elmokit
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_all_is_sorted_and_resolves() -> None:
-    assert elmokit.__all__ == sorted(elmokit.__all__)
-    for name in elmokit.__all__:
-        assert getattr(elmokit, name) is not None
-        assert name in dir(elmokit)
+PACKAGES = ["elmokit", *(f"elmokit.{name}" for name in ("corpus", "embedding", "scoring", "training"))]
 
 
-def test_lazy_names_are_all_public_and_have_docstrings() -> None:
-    assert set(elmokit._HOMES) | {"ElmokitError", "__version__"} == set(elmokit.__all__)
-    for name, home in elmokit._HOMES.items():
+@pytest.mark.parametrize("package", PACKAGES)
+def test_all_is_sorted_and_resolves(package: str) -> None:
+    module = import_module(package)
+    assert module.__all__ == sorted(module.__all__)
+    for name in module.__all__:
+        assert getattr(module, name) is not None
+        assert name in dir(module)
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_lazy_names_are_all_public_and_have_docstrings(package: str) -> None:
+    module = import_module(package)
+    assert set(module._HOMES) == set(module.__all__) - {"ElmokitError", "__version__"}
+    for name, home in module._HOMES.items():
         assert getattr(import_module(home), name).__doc__
 
 
-def test_unknown_names_are_attribute_errors() -> None:
-    assert not hasattr(elmokit, "nonsense")
+@pytest.mark.parametrize("package", PACKAGES)
+def test_unknown_names_are_attribute_errors(package: str) -> None:
+    assert not hasattr(import_module(package), "nonsense")
 
 
 def test_typed_marker_is_there() -> None:

@@ -12,7 +12,7 @@ import elmokit
 ROOT = Path(elmokit.__file__).parent
 # Each package may import itself and everything before it.
 LAYERS = [
-    ["_version", "cache", "cores", "errors", "random_order", "wording"],
+    ["_version", "cache", "cores", "errors", "lazy", "random_order", "wording"],
     ["amx", "arguments", "filesystem", "hdf5_file", "recognize"],
     ["config"],
     ["settings"],
@@ -66,6 +66,7 @@ def test_imports_point_downwards(path: Path) -> None:
     ("module", "forbidden"),
     [
         ("elmokit", {"torch", "h5py", "matplotlib", "pydantic", "rich"}),
+        *((f"elmokit.{name}", {"torch", "h5py", "numpy"}) for name in ("corpus", "embedding", "scoring", "training")),
         ("elmokit.config", {"torch", "h5py"}),
         ("elmokit.filesystem", {"torch", "h5py", "numpy"}),
         ("elmokit.recognize", {"torch", "h5py", "numpy"}),

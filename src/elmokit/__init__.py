@@ -1,13 +1,13 @@
 """ELMo, deep contextualized word representations, on current PyTorch.
 
-The public names stand in `__all__`; each is imported when it is first used, so that `import elmokit` loads no torch.
+The public names are in `__all__`; each is imported when it is first used, so that `import elmokit` loads no torch.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from elmokit._version import __version__
 from elmokit.errors import ElmokitError
+from elmokit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from elmokit.config import ElmoConfig
@@ -49,15 +49,4 @@ _HOMES = {
     "save": "elmokit.formats",
     "tokenize": "elmokit.text.tokenize",
 }
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'elmokit' has no attribute {name!r}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)
