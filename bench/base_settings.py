@@ -37,7 +37,7 @@ from elmokit.text.files import find_files
 from elmokit.text.lines import read_text
 from elmokit.training.config import PretrainConfig, read_run
 from elmokit.training.heldout import first_predictions
-from elmokit.training.pretrain import RunFiles, pretrain
+from elmokit.training.pretraining import RunFiles, pretrain
 
 SETTINGS: dict[str, dict[str, object]] = {
     "base": {},

@@ -20,7 +20,7 @@ from elmokit.tasks.config import read_task_config
 from elmokit.tasks.registry import TASKS
 from elmokit.text.files import file_sha256
 from elmokit.text.lines import read_text
-from elmokit.training.pretrain import evaluate_both
+from elmokit.training.pretraining import evaluate_both
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

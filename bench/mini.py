@@ -22,7 +22,7 @@ from elmokit.formats import fingerprint
 from elmokit.text.files import open_text
 from elmokit.text.lines import read_text, split_line
 from elmokit.text.vocabulary import UNKNOWN
-from elmokit.training.pretrain import evaluate_both
+from elmokit.training.pretraining import evaluate_both
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

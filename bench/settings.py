@@ -29,7 +29,7 @@ from elmokit.text.files import find_files
 from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 from elmokit.training.config import PretrainConfig, read_run
-from elmokit.training.pretrain import RunFiles, pretrain
+from elmokit.training.pretraining import RunFiles, pretrain
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

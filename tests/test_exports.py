@@ -3,6 +3,7 @@
 import re
 from importlib import import_module
 from pathlib import Path
+from pkgutil import iter_modules
 
 import pytest
 
@@ -29,6 +30,13 @@ def test_lazy_names_are_all_public_and_have_docstrings(package: str) -> None:
     assert set(module._HOMES) == set(module.__all__) - {"ElmokitError", "__version__"}
     for name, home in module._HOMES.items():
         assert getattr(import_module(home), name).__doc__
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_no_public_name_is_that_of_a_module(package: str) -> None:
+    module = import_module(package)
+    modules = {found.name for found in iter_modules(module.__path__)}
+    assert modules.isdisjoint(module.__all__), "importing the module would replace the name"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -15,7 +15,7 @@ from elmokit.scoring.substitutes import find_substitutes
 from elmokit.text.characters import ByteIndexer, TableIndexer
 from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary
-from elmokit.training.finetune import add_softmax, extend_vocabulary
+from elmokit.training.finetuning import add_softmax, extend_vocabulary
 from tests.campaign.row import INF, NAN, Kit, Row, row
 
 

@@ -23,7 +23,7 @@ from elmokit.formats import load, save
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.training.config import PretrainConfig
-from elmokit.training.pretrain import RunFiles, pretrain
+from elmokit.training.pretraining import RunFiles, pretrain
 from tests.conftest import build_tiny
 from tests.tasks.conftest import settings, write_entities
 from tests.training.runs import BASE, merge

@@ -33,7 +33,7 @@ SPEAKERS = {
     "training/run_folder.py": (*RUNS, "task train"),
     "training/checkpoint.py": (*RUNS, "task train"),
     "training/distributed.py": RUNS,
-    "training/finetune.py": ("finetune",),
+    "training/finetuning.py": ("finetune",),
     "embedding/lines.py": ("embed", "score"),
     "embedding/bulk.py": ("embed",),
     "embedding/journal.py": ("embed",),
@@ -48,7 +48,7 @@ SPEAKERS = {
 }
 """Modules whose sentences name options of the command that runs, and all commands that can print them."""
 OWN_COMMAND = {
-    "training/pretrain.py": {
+    "training/pretraining.py": {
         "--output": "pretrain",
         "--init": "pretrain",
         "--skip-tokens": "pretrain",

@@ -11,12 +11,12 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.formats import load
 from elmokit.scoring.perplexity import measure_parts, measure_perplexity
 from elmokit.text.lines import read_text
-from elmokit.training import pretrain as pretraining
+from elmokit.training import pretraining
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import FinetuneConfig, PretrainConfig
-from elmokit.training.finetune import finetune
+from elmokit.training.finetuning import finetune
 from elmokit.training.heldout import first_predictions, read_heldout, sample_evenly
-from elmokit.training.pretrain import Run, RunFiles
+from elmokit.training.pretraining import Run, RunFiles
 from elmokit.training.run_folder import order_of_run
 from tests.training.runs import count_predictions, outcome, run, settings, write_corpus, write_sentences
 from tests.training.test_resume import Crash, crash_before

@@ -43,7 +43,7 @@ def perplexity(
     check_model(model)
     from elmokit.formats import load
     from elmokit.text.lines import read_text
-    from elmokit.training.pretrain import evaluate_both
+    from elmokit.training.pretraining import evaluate_both
 
     use_threads(threads)
     sentences = read_text(paths, input=settle_input(input_, paths))

@@ -18,7 +18,7 @@ from elmokit.wording import counted
 if TYPE_CHECKING:
     from elmokit.text.input_kind import Input
     from elmokit.training.config import RunConfig
-    from elmokit.training.pretrain import RunResult
+    from elmokit.training.pretraining import RunResult
 
 TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
 HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
@@ -84,8 +84,8 @@ def pretrain(
     check_model(init)
     _look_at_text(train, input_, settings)
     from elmokit.training.allocator import keep_freed_memory
-    from elmokit.training.pretrain import RunFiles
-    from elmokit.training.pretrain import pretrain as run
+    from elmokit.training.pretraining import RunFiles
+    from elmokit.training.pretraining import pretrain as run
 
     files = RunFiles(
         train,
@@ -147,8 +147,8 @@ def finetune(
     check_model(model)
     _look_at_text(train, input_, settings)
     from elmokit.training.allocator import keep_freed_memory
-    from elmokit.training.finetune import finetune as run
-    from elmokit.training.pretrain import RunFiles
+    from elmokit.training.finetuning import finetune as run
+    from elmokit.training.pretraining import RunFiles
 
     files = RunFiles(
         train,

@@ -6,8 +6,8 @@ from elmokit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from elmokit.training.config import FinetuneConfig, PretrainConfig, read_run
-    from elmokit.training.finetune import finetune
-    from elmokit.training.pretrain import RunFiles, RunResult, pretrain
+    from elmokit.training.finetuning import finetune
+    from elmokit.training.pretraining import RunFiles, RunResult, pretrain
 
 __all__ = [
     "FinetuneConfig",
@@ -22,10 +22,10 @@ __all__ = [
 _HOMES = {
     "FinetuneConfig": "elmokit.training.config",
     "PretrainConfig": "elmokit.training.config",
-    "RunFiles": "elmokit.training.pretrain",
-    "RunResult": "elmokit.training.pretrain",
-    "finetune": "elmokit.training.finetune",
-    "pretrain": "elmokit.training.pretrain",
+    "RunFiles": "elmokit.training.pretraining",
+    "RunResult": "elmokit.training.pretraining",
+    "finetune": "elmokit.training.finetuning",
+    "pretrain": "elmokit.training.pretraining",
     "read_run": "elmokit.training.config",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -16,7 +16,7 @@ from elmokit.text.tokens import check_tokens
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import FinetuneConfig, LossConfig
 from elmokit.training.loop import Report
-from elmokit.training.pretrain import Run, RunFiles, RunResult, evaluate_both
+from elmokit.training.pretraining import Run, RunFiles, RunResult, evaluate_both
 from elmokit.wording import counted
 
 
