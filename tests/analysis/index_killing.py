@@ -1,4 +1,4 @@
-"""Build a neighbour index again and again, killing it at chosen moments, and finish it; prints what happened as JSON.
+"""Build a neighbor index again and again, killing it at chosen moments, and finish it; prints what happened as JSON.
 
     python -m tests.analysis.index_killing MODEL CORPUS FOLDER NUMBER_OF_MOMENTS
 
@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from elmokit.analysis.neighbours import build as neighbour_build
-from elmokit.analysis.neighbours.index import NeighbourIndex, is_finished
+from elmokit.analysis.neighbors import build as neighbour_build
+from elmokit.analysis.neighbors.index import NeighborIndex, is_finished
 from elmokit.embedding import windows
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore, is_store
@@ -72,7 +72,7 @@ def main(model: str, corpus: Path, folder: Path, num_points: int) -> None:
                 "strange": sorted(left - expected.keys()),
             }
         )
-    total = len(NeighbourIndex(index).store)
+    total = len(NeighborIndex(index).store)
     sys.stdout.write(json.dumps({"total": total, "moments": first["moments"], "results": results}))
 
 

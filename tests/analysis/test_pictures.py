@@ -12,7 +12,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from elmokit.analysis.axes import axis_note, axis_start
-from elmokit.analysis.neighbours.chart import Panel, bar_chart
+from elmokit.analysis.neighbors.chart import Panel, bar_chart
 from elmokit.analysis.page import COLOURS, CORPUS_COLOURS, to_html
 from elmokit.analysis.probes.layers import Candidate, ProbeResult
 from elmokit.analysis.probes.report import pos_report
@@ -41,7 +41,7 @@ def scores(low: float) -> Comparison:
     return Comparison("srl", "f1", (1, 2), baseline, (other,))
 
 
-def neighbours() -> Report:
+def neighbors() -> Report:
     panels = [Panel("types, layer 0", "type", ["plays"], [0.9]), Panel("contexts, top", "context", ["a play ."], [0.8])]
     return Report("neighbors", (bar_chart("Nearest to “play”", "Types and contexts.", panels),), {})
 
@@ -105,7 +105,7 @@ def senses() -> Report:
 
 
 REPORTS = (
-    neighbours,
+    neighbors,
     parts_of_speech,
     word_senses,
     layer_weights,

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from elmokit import Embedder
-from elmokit.analysis.neighbours.build import open_index
-from elmokit.analysis.neighbours.contexts import NeighbourOptions, find_neighbours, locate_word
+from elmokit.analysis.neighbors.build import open_index
+from elmokit.analysis.neighbors.contexts import NeighborOptions, find_neighbors, locate_word
 from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Chart, Report
 from elmokit.analysis.usage.groups import induce
@@ -135,18 +135,18 @@ ANALYSIS: list[Row] = [
     row("index-foreign", lambda k: open_index(k.embedder, k.file("good.txt"), k.file("model")), "model", FormatError),
     row("index-blank", lambda k: open_index(k.embedder, k.file("blank.txt"), k.new("i")), "blank.txt", InputError),
     row("index-latin1", lambda k: open_index(k.embedder, k.file("latin1.txt"), k.new("i")), "latin1.txt", InputError),
-    row("neighbours-against", lambda k: NeighbourOptions(against="all"), "against 'all'|word or tokens", ConfigError),
-    row("neighbours-k", lambda k: NeighbourOptions(k=0), "k (0)", ConfigError),
-    row("neighbours-layers", lambda k: NeighbourOptions(layers=()), "layers", ConfigError),
-    row("neighbours-ann", lambda k: NeighbourOptions(ann=True), "ann", ConfigError),
-    row("neighbours-word", lambda k: find_neighbours(_index(k), k.embedder, ["xyz"], 0), "'xyz'", InputError),
+    row("neighbours-against", lambda k: NeighborOptions(against="all"), "against 'all'|word or tokens", ConfigError),
+    row("neighbours-k", lambda k: NeighborOptions(k=0), "k (0)", ConfigError),
+    row("neighbours-layers", lambda k: NeighborOptions(layers=()), "layers", ConfigError),
+    row("neighbours-ann", lambda k: NeighborOptions(ann=True), "ann", ConfigError),
+    row("neighbours-word", lambda k: find_neighbors(_index(k), k.embedder, ["xyz"], 0), "'xyz'", InputError),
     row(
         "neighbours-position",
-        lambda k: find_neighbours(_index(k), k.embedder, ["the"], 3),
+        lambda k: find_neighbors(_index(k), k.embedder, ["the"], 3),
         "position (3)|1 token",
         InputError,
     ),
-    row("neighbours-str", lambda k: find_neighbours(_index(k), k.embedder, "the", 0), "str 'the'", InputError),
+    row("neighbours-str", lambda k: find_neighbors(_index(k), k.embedder, "the", 0), "str 'the'", InputError),
     row("locate-absent", lambda k: locate_word(["the", "play"], "plays"), "'plays'|'play'", InputError),
     row("locate-twice", lambda k: locate_word(["a", "a"], "a"), "2 times|0, 1", InputError),
     row("locate-far", lambda k: locate_word(["a"], "a", 7), "position 7", InputError),

@@ -10,7 +10,7 @@ import pytest
 import typer
 
 import elmokit
-from elmokit.analysis.neighbours.contexts import locate_word
+from elmokit.analysis.neighbors.contexts import locate_word
 from elmokit.cli.main import app
 from elmokit.errors import InputError
 from elmokit.formats import save
@@ -39,9 +39,9 @@ SPEAKERS = {
     "embedding/journal.py": ("embed",),
     "tasks/runner.py": ("task train", "task compare", "analyze mixing", "analyze sample-efficiency"),
     "tasks/variants.py": ("task compare", "analyze mixing", "analyze placement", "analyze sample-efficiency"),
-    "analysis/neighbours/search.py": ("analyze neighbors",),
-    "analysis/neighbours/build.py": ("analyze neighbors",),
-    "analysis/neighbours/contexts.py": ("analyze neighbors",),
+    "analysis/neighbors/search.py": ("analyze neighbors",),
+    "analysis/neighbors/build.py": ("analyze neighbors",),
+    "analysis/neighbors/contexts.py": ("analyze neighbors",),
     "analysis/usage/occurrences.py": ("analyze senses",),
     "analysis/usage/ranking.py": ("analyze senses",),
     "text/input_kind.py": (*RUNS, "embed", "score", "perplexity", "corpus check", "corpus vocab", "corpus shard"),

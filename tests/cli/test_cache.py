@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmokit.analysis.neighbours.build import open_index
+from elmokit.analysis.neighbors.build import open_index
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import LOCK
 from elmokit.filesystem import FolderLock

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from elmokit.analysis.neighbours.build import index_input
+from elmokit.analysis.neighbors.build import index_input
 from elmokit.formats import save
 from elmokit.model.bilm import BiLM
 from elmokit.training.config import FinetuneConfig, PretrainConfig, preset_names

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from elmokit.analysis.neighbours.build import open_index
-from elmokit.analysis.neighbours.index import is_finished
+from elmokit.analysis.neighbors.build import open_index
+from elmokit.analysis.neighbors.index import is_finished
 from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Report
 from elmokit.corpus.shards import read_shard_summary, write_shards

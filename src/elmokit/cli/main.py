@@ -12,7 +12,7 @@ import typer
 
 from elmokit._version import __version__
 from elmokit.amx import avoid_hidden_tiles
-from elmokit.cli.analyse import analyze
+from elmokit.cli.analyze import analyze
 from elmokit.cli.build_engine import build_engine
 from elmokit.cli.cache import cache
 from elmokit.cli.commands import Commands

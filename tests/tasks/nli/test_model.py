@@ -89,7 +89,7 @@ def test_premise_and_hypothesis_share_their_weights_but_not_their_part() -> None
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_neighbours_change_no_score(place: str) -> None:
+def test_neighbors_change_no_score(place: str) -> None:
     model = build_model(place).eval()
     texts = pairs([3, 9, 1, 4], [7, 1, 2, 8])
     with torch.no_grad():

@@ -123,7 +123,7 @@ def test_scores_are_what_the_equations_give() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_neighbours_change_no_score(place: str) -> None:
+def test_neighbors_change_no_score(place: str) -> None:
     model = build_model(place).eval()
     sizes = [3, 9, 1, 4]
     texts = texts_of(sizes, [7, 1, 2, 8])

@@ -133,7 +133,7 @@ def test_scores_are_what_the_equations_give() -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_neighbours_change_no_score(place: str) -> None:
+def test_neighbors_change_no_score(place: str) -> None:
     model = build_model(place).eval()
     batch = random_batch([3, 9, 1, 4])
     with torch.no_grad():

@@ -310,7 +310,7 @@ def test_predictions_are_the_best_that_tags_can_hold() -> None:
     assert broken > 0
 
 
-def test_neighbours_change_no_prediction() -> None:
+def test_neighbors_change_no_prediction() -> None:
     model = build_model("both", seed=3).eval()
     batch, gold = random_batch([3, 6, 1, 4], [0, 5, -1, 3])
     together = model.predict([batch], gold)

@@ -55,7 +55,7 @@ def wsd_report(paper: WsdResult, votes: VotesResult, *, model: str, parts: str) 
         f"Weights of the views in the votes: {weights}. They and the metric are learned from SemCor alone, the weights "
         f"on {votes.num_held:,} occurrences in held-out texts. “{VECTORS_ONLY}” lets frequent and rare senses speak "
         f"equally loudly; “{PRIOR_ONLY}” counts senses and looks at no vector; “{OWN}” leaves out the window, the "
-        "neighbours and the rest of the sentence.",
+        "neighbors and the rest of the sentence.",
         chart_scores(paper, votes, model),
     )
     return Report("Word-sense disambiguation by layer", blocks, _figures(paper, votes, model, parts))

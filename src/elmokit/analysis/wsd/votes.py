@@ -1,4 +1,4 @@
-"""Word-sense disambiguation by votes of similar occurrences: nearest neighbours with a learned similarity and a prior.
+"""Word-sense disambiguation by votes of similar occurrences: nearest neighbors with a learned similarity and a prior.
 
 The paper's method (`nearest`) compares an instance with the mean of each sense and forgets how frequent a
 sense is. Here every occurrence i of the word in SemCor votes for its sense with the weight exp(Σ_v b_v (cos_v − 1)):

@@ -1,4 +1,4 @@
-"""The neighbour index: the layers of every token of a corpus on disk, and where each word occurs.
+"""The neighbor index: the layers of every token of a corpus on disk, and where each word occurs.
 
     vectors/             float16 layers, a record a sentence, in a vector store (`elmokit.embedding.store`)
     words/types          distinct tokens, one a line, in the order of their first occurrence
@@ -69,7 +69,7 @@ def is_finished(folder: Path) -> bool:
     return (folder / WORDS).is_dir()
 
 
-class NeighbourIndex:
+class NeighborIndex:
     """A finished index: layers of all tokens through memory maps, found by row or by word."""
 
     def __init__(self, path: Path) -> None:

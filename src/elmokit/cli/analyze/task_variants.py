@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from elmokit.cli.analyse.options import finish
+from elmokit.cli.analyze.options import finish
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.task_options import (

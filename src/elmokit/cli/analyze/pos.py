@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from elmokit.cli.analyse.data_folder import find_data
-from elmokit.cli.analyse.options import (
+from elmokit.cli.analyze.data_folder import find_data
+from elmokit.cli.analyze.options import (
     JsonOption,
     OutputOption,
     OverwriteOption,

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from elmokit.analysis.neighbours.build import empty_corpus
-from elmokit.analysis.neighbours.chart import Panel, bar_chart
-from elmokit.analysis.neighbours.index import BLOCK, Types
-from elmokit.analysis.neighbours.search import Nearest
+from elmokit.analysis.neighbors.build import empty_corpus
+from elmokit.analysis.neighbors.chart import Panel, bar_chart
+from elmokit.analysis.neighbors.index import BLOCK, Types
+from elmokit.analysis.neighbors.search import Nearest
 from elmokit.analysis.report import Report, Table, printable
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Vectors
@@ -29,7 +29,7 @@ _FORM_LENGTHS = 2
 
 
 @dataclass(frozen=True)
-class TypeNeighbour:
+class TypeNeighbor:
     """A type, how often it stands in the corpus, and its cosine."""
 
     type: str
@@ -51,7 +51,7 @@ def corpus_types(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INP
     return Types(list(counts), np.fromiter(counts.values(), np.int64, len(counts)), vectors)
 
 
-def find_type_neighbours(embedder: Embedder, types: Types, word: str, k: int = 10) -> list[TypeNeighbour]:
+def find_type_neighbors(embedder: Embedder, types: Types, word: str, k: int = 10) -> list[TypeNeighbor]:
     """The k types nearest to any string, itself left out."""
     if not word or word.split() != [word]:
         raise InputError(f"the type {word!r} is empty or has white space in it: give one token.")
@@ -63,28 +63,28 @@ def find_type_neighbours(embedder: Embedder, types: Types, word: str, k: int = 1
     return nearest_types(types, embedder.embed([[word]], layers=0)[0][0], word, k)
 
 
-def nearest_types(types: Types, vector: Vectors, word: str, k: int) -> list[TypeNeighbour]:
+def nearest_types(types: Types, vector: Vectors, word: str, k: int) -> list[TypeNeighbor]:
     """The k types nearest to a vector (D,) of a word, that word left out."""
     own = types.numbers.get(word)
     nearest = Nearest(vector[None], (1.0,), k, lambda number: None if number == own else number)
     for begin in range(0, len(types.words), BLOCK):
         block = types.vectors[begin : begin + BLOCK, None]  # (n, 1, D)
         nearest.feed(np.arange(begin, begin + len(block)), block)
-    return [TypeNeighbour(types.words[row], int(types.counts[row]), cosine) for row, cosine in nearest.hits()]
+    return [TypeNeighbor(types.words[row], int(types.counts[row]), cosine) for row, cosine in nearest.hits()]
 
 
-def types_table(word: str, found: Iterable[TypeNeighbour]) -> Table:
-    """The neighbours of a type as a table."""
+def types_table(word: str, found: Iterable[TypeNeighbor]) -> Table:
+    """The neighbors of a type as a table."""
     rows = tuple((one.type, one.count, one.cosine) for one in found)
     return Table(f"Types nearest to “{word}” without context (layer 0)", ("type", "occurrences", "cosine"), rows, 3)
 
 
-def types_panel(found: Sequence[TypeNeighbour]) -> Panel:
-    """The neighbours of a type as bars."""
+def types_panel(found: Sequence[TypeNeighbor]) -> Panel:
+    """The neighbors of a type as bars."""
     return Panel("types, layer 0", "type", [printable(one.type) for one in found], [one.cosine for one in found])
 
 
-def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Report:
+def types_report(word: str, types: Types, found: Sequence[TypeNeighbor]) -> Report:
     """What `--type` shows."""
     number = types.numbers.get(word)
     count = 0 if number is None else int(types.counts[number])
@@ -104,8 +104,8 @@ def types_report(word: str, types: Types, found: Sequence[TypeNeighbour]) -> Rep
     )
 
 
-def to_figures(found: Iterable[TypeNeighbour]) -> list[dict[str, Any]]:
-    """Neighbours as JSON has them."""
+def to_figures(found: Iterable[TypeNeighbor]) -> list[dict[str, Any]]:
+    """Neighbors as JSON has them."""
     return [asdict(one) | {"cosine": round(one.cosine, 6)} for one in found]
 
 

@@ -1,4 +1,4 @@
-"""Neighbours against a plain computation in float64, and what a user is told when there are none."""
+"""Neighbors against a plain computation in float64, and what a user is told when there are none."""
 
 import json
 import random
@@ -14,21 +14,21 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 from rich.console import Console
 
-from elmokit.analysis.neighbours.build import open_index
-from elmokit.analysis.neighbours.chart import Panel, bar_chart
-from elmokit.analysis.neighbours.contexts import (
-    Neighbour,
-    NeighbourOptions,
-    Neighbours,
+from elmokit.analysis.neighbors.build import open_index
+from elmokit.analysis.neighbors.chart import Panel, bar_chart
+from elmokit.analysis.neighbors.contexts import (
+    Neighbor,
+    NeighborOptions,
+    Neighbors,
     _panels,
-    find_neighbours,
+    find_neighbors,
     locate_word,
     name_mixes,
-    neighbours_report,
+    neighbors_report,
 )
-from elmokit.analysis.neighbours.index import BLOCK, NeighbourIndex, Occurrence
-from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest
-from elmokit.analysis.neighbours.types import corpus_types, find_type_neighbours, near_forms, types_report
+from elmokit.analysis.neighbors.index import BLOCK, NeighborIndex, Occurrence
+from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest
+from elmokit.analysis.neighbors.types import corpus_types, find_type_neighbors, near_forms, types_report
 from elmokit.analysis.report import Chart, Concordance, Table, show
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
@@ -54,7 +54,7 @@ def lines() -> list[list[str]]:
 
 
 @pytest.fixture
-def index(embedder: Embedder, lines: list[list[str]], tmp_path: Path) -> NeighbourIndex:
+def index(embedder: Embedder, lines: list[list[str]], tmp_path: Path) -> NeighborIndex:
     path = tmp_path / "corpus.txt"
     path.write_text("".join(" ".join(tokens) + "\n" for tokens in lines), encoding="utf-8")
     return open_index(embedder, path, tmp_path / "index", input="tokens")
@@ -141,7 +141,7 @@ def test_rows_that_show_the_same_count_once() -> None:
 def test_what_cannot_be_searched() -> None:
     with pytest.raises(InputError, match="zero or not finite in this mix"):
         Nearest(np.ones((2, 4), np.float32), (1.0, -1.0), 3, lambda row: row)
-    with pytest.raises(ConfigError, match="0 neighbours cannot be given: ask for at least 1"):
+    with pytest.raises(ConfigError, match="0 neighbors cannot be given: ask for at least 1"):
         Nearest(np.ones((2, 4), np.float32), (1.0, 1.0), 0, lambda row: row)
 
 
@@ -162,10 +162,10 @@ def contexts_by_hand(
 
 @pytest.mark.parametrize("against", ["word", "tokens"])
 def test_contexts_are_those_of_a_plain_computation(
-    embedder: Embedder, index: NeighbourIndex, lines: list[list[str]], against: Any
+    embedder: Embedder, index: NeighborIndex, lines: list[list[str]], against: Any
 ) -> None:
-    options = NeighbourOptions(layers=(1, "top", "average", (0.2, 0.3, 0.5)), k=12, against=against)
-    found = find_neighbours(index, embedder, QUERY, 1, options)
+    options = NeighborOptions(layers=(1, "top", "average", (0.2, 0.3, 0.5)), k=12, against=against)
+    found = find_neighbors(index, embedder, QUERY, 1, options)
     names = ["layer 1", "layer 2", "average", "mix 0.2, 0.3, 0.5"]
     assert list(found.contexts) == names
     word = "play" if against == "word" else None
@@ -182,7 +182,7 @@ def test_contexts_are_those_of_a_plain_computation(
 
 
 def test_only_rows_of_the_word_are_read(
-    embedder: Embedder, index: NeighbourIndex, monkeypatch: pytest.MonkeyPatch
+    embedder: Embedder, index: NeighborIndex, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read: list[int] = []
     feed = Nearest.feed
@@ -193,7 +193,7 @@ def test_only_rows_of_the_word_are_read(
         feed(self, rows, layers)
 
     monkeypatch.setattr(Nearest, "feed", listen)
-    find_neighbours(index, embedder, QUERY, 1)
+    find_neighbors(index, embedder, QUERY, 1)
     assert read == index.rows_of("play").tolist()
     assert 10 < len(read) < index.num_tokens / 4
 
@@ -202,11 +202,11 @@ def test_the_same_sentence_elsewhere_in_it_is_a_neighbour(embedder: Embedder, tm
     tokens = ("play", "the", "play", "!")
     (tmp_path / "c.txt").write_text(" ".join(tokens) + "\n", encoding="utf-8")
     index = open_index(embedder, tmp_path / "c.txt", tmp_path / "index")
-    found = find_neighbours(index, embedder, tokens, 2)
+    found = find_neighbors(index, embedder, tokens, 2)
     assert [one.occurrence for one in found.contexts["layer 2"]] == [(tokens, 0, 1)]
 
 
-def test_types_by_characters(embedder: Embedder, index: NeighbourIndex, lines: list[list[str]], tmp_path: Path) -> None:
+def test_types_by_characters(embedder: Embedder, index: NeighborIndex, lines: list[list[str]], tmp_path: Path) -> None:
     words = list(dict.fromkeys(token for tokens in lines for token in tokens))
     vectors = {word: embedder.embed([[word]], layers=0)[0][0] for word in [*words, "playfull"]}
     alone = corpus_types(embedder, tmp_path / "corpus.txt", input="tokens")
@@ -219,11 +219,11 @@ def test_types_by_characters(embedder: Embedder, index: NeighbourIndex, lines: l
             key=lambda pair: pair[0],
         )
         expected = [pair for pair in expected if pair[1] != asked][:5]
-        found = find_type_neighbours(embedder, index.types, asked, 5)
+        found = find_type_neighbors(embedder, index.types, asked, 5)
         assert [one.type for one in found] == [word for _, word in expected]
         np.testing.assert_allclose([one.cosine for one in found], [-value for value, _ in expected], atol=1e-5)
         assert [one.count for one in found] == [sum(t.count(one.type) for t in lines) for one in found]
-    assert find_neighbours(index, embedder, QUERY, 1, NeighbourOptions(k=5)).static == found
+    assert find_neighbors(index, embedder, QUERY, 1, NeighborOptions(k=5)).static == found
     report = types_report("playfull", index.types, found)
     assert report.blocks[0] == f"It does not occur in the corpus, which has {len(words)} types."
     assert report.figures["count"] == 0
@@ -237,25 +237,25 @@ def test_types_that_cannot_be_looked_up(tiny: Callable[[str], BiLM], embedder: E
     types = corpus_types(embedder, tmp_path / "c.txt")
     for word in ("", " ", "two words"):
         with pytest.raises(InputError, match="is empty or has white space in it: give one token"):
-            find_type_neighbours(embedder, types, word)
+            find_type_neighbors(embedder, types, word)
     with pytest.raises(InputError, match=r"empty\.txt has no token"):
         corpus_types(embedder, tmp_path / "empty.txt")
     reader = Embedder(tiny("tokens"), threads=1)
     known = corpus_types(reader, tmp_path / "c.txt")
-    assert len(find_type_neighbours(reader, known, "play")) == 4
+    assert len(find_type_neighbors(reader, known, "play")) == 4
     with pytest.raises(InputError, match="this model reads words and does not know 'plya'"):
-        find_type_neighbours(reader, known, "plya")
+        find_type_neighbors(reader, known, "plya")
 
 
-def test_a_word_that_the_corpus_lacks_or_has_nowhere_else(embedder: Embedder, index: NeighbourIndex) -> None:
+def test_a_word_that_the_corpus_lacks_or_has_nowhere_else(embedder: Embedder, index: NeighborIndex) -> None:
     with pytest.raises(InputError, match="the corpus has no token 'plaxy': it has 'play', 'plays', and --against"):
-        find_neighbours(index, embedder, ["A", "plaxy", "."], 1)
+        find_neighbors(index, embedder, ["A", "plaxy", "."], 1)
     with pytest.raises(InputError, match="no token 'zyzzyva': give a larger one, and --against tokens compares"):
-        find_neighbours(index, embedder, ["zyzzyva"], 0)
+        find_neighbors(index, embedder, ["zyzzyva"], 0)
     with pytest.raises(InputError, match=r"'lonely' stands in the corpus only where it is asked about: .* larger"):
-        find_neighbours(index, embedder, ["Here", "is", "lonely", "."], 2)
-    assert find_neighbours(index, embedder, ["Here", "is", "so", "lonely"], 3).contexts["layer 2"]
-    assert find_neighbours(index, embedder, ["zyzzyva"], 0, NeighbourOptions(against="tokens")).num_compared > 100
+        find_neighbors(index, embedder, ["Here", "is", "lonely", "."], 2)
+    assert find_neighbors(index, embedder, ["Here", "is", "so", "lonely"], 3).contexts["layer 2"]
+    assert find_neighbors(index, embedder, ["zyzzyva"], 0, NeighborOptions(against="tokens")).num_compared > 100
 
 
 def test_where_a_word_stands_in_its_sentence() -> None:
@@ -285,11 +285,11 @@ def test_layers_and_their_names(embedder: Embedder) -> None:
         with pytest.raises(ConfigError, match=message):
             name_mixes(embedder, [wrong])
     with pytest.raises(ConfigError, match="against 'all' is unknown: choose word or tokens"):
-        NeighbourOptions(against="all")  # type: ignore[arg-type]
+        NeighborOptions(against="all")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is for all tokens"):
-        NeighbourOptions(ann=True)
+        NeighborOptions(ann=True)
     with pytest.raises(ConfigError, match="no layers are named"):
-        NeighbourOptions(layers=())
+        NeighborOptions(layers=())
 
 
 def test_near_forms() -> None:
@@ -299,9 +299,9 @@ def test_near_forms() -> None:
     assert near_forms("xyz", words) == []
 
 
-def test_the_report_says_what_was_found(embedder: Embedder, index: NeighbourIndex) -> None:
-    found = find_neighbours(index, embedder, QUERY, 1, NeighbourOptions(layers=(0, 2), k=3))
-    report = neighbours_report(found)
+def test_the_report_says_what_was_found(embedder: Embedder, index: NeighborIndex) -> None:
+    found = find_neighbors(index, embedder, QUERY, 1, NeighborOptions(layers=(0, 2), k=3))
+    report = neighbors_report(found)
     asked, types, static, top, chart = report.blocks
     assert isinstance(chart, Chart) and chart.name == "neighbours"
     assert isinstance(asked, Concordance) and isinstance(static, Concordance) and isinstance(top, Concordance)
@@ -334,8 +334,8 @@ def test_the_report_says_what_was_found(embedder: Embedder, index: NeighbourInde
 def test_bars_have_the_cosines_and_a_few_words_around() -> None:
     """Nothing in a label is markup, and many neighbours do not make a picture without end."""
     tokens = ("$1", "of", "all", "that", "play", "costs", "$2", "is", "w" * 40)
-    found = [Neighbour(Occurrence(tokens, 4, line), 1 / (line + 1)) for line in range(50)]
-    panels = _panels(Neighbours(tokens, 8, NeighbourOptions(), "", "", 50, [], {"layer 2": found}))
+    found = [Neighbor(Occurrence(tokens, 4, line), 1 / (line + 1)) for line in range(50)]
+    panels = _panels(Neighbors(tokens, 8, NeighborOptions(), "", "", 50, [], {"layer 2": found}))
     assert panels[0].labels[0] == "… of all that play costs $2 is …"
     figure = Figure()
     chart = bar_chart("", "", panels)
@@ -344,8 +344,8 @@ def test_bars_have_the_cosines_and_a_few_words_around() -> None:
     assert [patch.get_width() for patch in axes.patches] == [1 / (line + 1) for line in range(20)]
     assert chart.size[1] < 10
     bar_chart("", "", [Panel("nothing", "type", [], [])]).draw(Figure())
-    last = [Neighbour(Occurrence(tokens, 8, 1), 1.0)]
-    (alone,) = _panels(Neighbours(tokens, 8, NeighbourOptions(), "", "", 1, [], {"top": last}))
+    last = [Neighbor(Occurrence(tokens, 8, 1), 1.0)]
+    (alone,) = _panels(Neighbors(tokens, 8, NeighborOptions(), "", "", 1, [], {"top": last}))
     assert alone.labels == [f"… costs $2 is {'w' * 14}…"]
 
 
@@ -359,7 +359,7 @@ def test_faiss_finds_what_exact_search_finds(embedder: Embedder, tmp_path: Path)
     shared = total = 0
     for line in lines[:20]:
         exact, approximate = (
-            find_neighbours(index, embedder, line.split(), 5, NeighbourOptions(("top",), 10, "tokens", ann))
+            find_neighbors(index, embedder, line.split(), 5, NeighborOptions(("top",), 10, "tokens", ann))
             for ann in (False, True)
         )
         wanted = {one.occurrence: one.cosine for one in exact.contexts["layer 2"]}
@@ -378,14 +378,14 @@ def test_faiss_finds_what_exact_search_finds(embedder: Embedder, tmp_path: Path)
         ApproximateIndex(index, (0.0, 0.0, 1.0))
 
 
-def test_faiss_with_little_to_look_in(embedder: Embedder, index: NeighbourIndex, tmp_path: Path) -> None:
+def test_faiss_with_little_to_look_in(embedder: Embedder, index: NeighborIndex, tmp_path: Path) -> None:
     pytest.importorskip("faiss")
     (tmp_path / "few.txt").write_text("a play .\na play .\nb .\n", encoding="utf-8")
     few = open_index(embedder, tmp_path / "few.txt", tmp_path / "few")
     options = {"layers": ("average", (1.0, 0.0, 0.5)), "k": 10, "against": "tokens"}
     for tokens in (("a", "play", "."), ("unseen", ".")):
         exact, approximate = (
-            find_neighbours(few, embedder, tokens, 1, NeighbourOptions(**options, ann=ann)) for ann in (False, True)
+            find_neighbors(few, embedder, tokens, 1, NeighborOptions(**options, ann=ann)) for ann in (False, True)
         )
         assert approximate.contexts == exact.contexts
         assert len(exact.contexts["average"]) == 5 - (tokens[0] == "a")
@@ -397,9 +397,7 @@ def test_faiss_with_little_to_look_in(embedder: Embedder, index: NeighbourIndex,
         ApproximateIndex(index, (0.0, 0.0, 1.0))
 
 
-def test_faiss_that_is_not_installed(
-    embedder: Embedder, index: NeighbourIndex, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_faiss_that_is_not_installed(embedder: Embedder, index: NeighborIndex, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(ElmokitError, match=r'not installed: run pip install "elmokit\[ann\]", or leave --ann out'):
-        find_neighbours(index, embedder, QUERY, 1, NeighbourOptions(against="tokens", ann=True))
+        find_neighbors(index, embedder, QUERY, 1, NeighborOptions(against="tokens", ann=True))

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyse.options import finish
+from elmokit.cli.analyze.options import finish
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.task_options import (
     DevOption,

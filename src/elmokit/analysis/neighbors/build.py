@@ -1,4 +1,4 @@
-"""Building a neighbour index: a corpus is embedded in constant memory, and a kill at any moment loses little.
+"""Building a neighbor index: a corpus is embedded in constant memory, and a kill at any moment loses little.
 
 Notation: N tokens, V types, n tokens of a chunk or block.
 """
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.neighbours.index import HALF, INTEGER, VECTORS, WORDS, NeighbourIndex, Report, is_finished
+from elmokit.analysis.neighbors.index import HALF, INTEGER, VECTORS, WORDS, NeighborIndex, Report, is_finished
 from elmokit.cache import cache_directory
 from elmokit.embedding.embedder import Embedder, Output
 from elmokit.embedding.journal import describe_difference
@@ -44,7 +44,7 @@ def open_index(
     *,
     input: Input | None = None,
     report: Report | None = None,
-) -> NeighbourIndex:
+) -> NeighborIndex:
     """The index of a corpus by a model, built if it is not there, or finished if a build was stopped.
 
     Args:
@@ -69,13 +69,13 @@ def open_index(
         raise FormatError(f"{folder} holds no finished index: give the corpus too (--corpus) to build it.")
     else:
         _build(folder, corpus, embedder, wanted, report or (lambda done, total: None))
-    return NeighbourIndex(folder)
+    return NeighborIndex(folder)
 
 
-def find_index(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> NeighbourIndex | None:
+def find_index(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> NeighborIndex | None:
     """The finished index of the user's cache, if there is one."""
     folder = default_folder(_wanted(embedder, corpus, input))
-    return NeighbourIndex(folder) if is_finished(folder) else None
+    return NeighborIndex(folder) if is_finished(folder) else None
 
 
 def index_input(folder: Path) -> Input | None:

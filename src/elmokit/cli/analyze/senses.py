@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyse.options import (
+from elmokit.cli.analyze.options import (
     JsonOption,
     OutputOption,
     OverwriteOption,

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import elmokit
-from elmokit.analysis.neighbours import build as neighbour_build
-from elmokit.analysis.neighbours.build import corpus_hash, find_index, open_index
-from elmokit.analysis.neighbours.index import BLOCK, NeighbourIndex, is_finished
+from elmokit.analysis.neighbors import build as neighbour_build
+from elmokit.analysis.neighbors.build import corpus_hash, find_index, open_index
+from elmokit.analysis.neighbors.index import BLOCK, NeighborIndex, is_finished
 from elmokit.embedding import windows
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore
@@ -89,7 +89,7 @@ def test_every_word_is_found_where_it_stands_with_its_layers(
 @pytest.mark.usefixtures("small_commits")
 def test_blocks_of_all_rows(embedder: Embedder, corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = open_index(embedder, corpus, tmp_path / "index", input="tokens")
-    monkeypatch.setattr("elmokit.analysis.neighbours.index.BLOCK", 7)
+    monkeypatch.setattr("elmokit.analysis.neighbors.index.BLOCK", 7)
     rows, layers = zip(*index.blocks(), strict=True)
     assert max(map(len, rows)) == 7
     np.testing.assert_array_equal(np.concatenate(rows), np.arange(index.num_tokens))
@@ -320,7 +320,7 @@ def test_damaged_lists_are_named_and_can_be_made_again(
     for cut in (1, path.stat().st_size // 2):
         path.write_bytes(path.read_bytes()[:-cut])
         with pytest.raises(FormatError, match=r"(bytes instead of|damaged).*: delete the folder .*words to have it"):
-            NeighbourIndex(index.path)
+            NeighborIndex(index.path)
     shutil.rmtree(index.path / "words")
     open_index(embedder, corpus, tmp_path / "index")
     assert contents(index.path) == before

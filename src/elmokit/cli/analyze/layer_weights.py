@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyse.options import JsonOption, OutputOption, OverwriteOption, check_output, finish
+from elmokit.cli.analyze.options import JsonOption, OutputOption, OverwriteOption, check_output, finish
 from elmokit.cli.paths import check_exists
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from elmokit.cli.analyse.options import (
+from elmokit.cli.analyze.options import (
     JsonOption,
     OutputOption,
     OverwriteOption,
@@ -22,12 +22,12 @@ from elmokit.cli.progress import progress_bar
 from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
-    from elmokit.analysis.neighbours.index import NeighbourIndex, Types
+    from elmokit.analysis.neighbors.index import NeighborIndex, Types
     from elmokit.embedding.embedder import Embedder
     from elmokit.text.input_kind import Input
 
 
-def neighbours(
+def neighbors(
     sentence: Annotated[
         str | None,
         typer.Argument(
@@ -86,15 +86,15 @@ def neighbours(
     elif index is not None:
         check_exists(index, "give a finished index, or the text to build one from (--corpus)")
     check_model(model)
-    from elmokit.analysis.neighbours.build import index_input
-    from elmokit.analysis.neighbours.contexts import (
-        NeighbourOptions,
-        find_neighbours,
+    from elmokit.analysis.neighbors.build import index_input
+    from elmokit.analysis.neighbors.contexts import (
+        NeighborOptions,
+        find_neighbors,
         locate_word,
         name_mixes,
-        neighbours_report,
+        neighbors_report,
     )
-    from elmokit.analysis.neighbours.types import find_type_neighbours, types_report
+    from elmokit.analysis.neighbors.types import find_type_neighbors, types_report
     from elmokit.errors import InputError
     from elmokit.text.input_kind import DEFAULT_INPUT
     from elmokit.text.lines import split_line
@@ -104,7 +104,7 @@ def neighbours(
     if type_ is not None:
         embedder = load_embedder(model, threads)
         types = _types(embedder, corpus, index, kind)
-        finish(types_report(type_, types, find_type_neighbours(embedder, types, type_, k)), output, as_json, overwrite)
+        finish(types_report(type_, types, find_type_neighbors(embedder, types, type_, k)), output, as_json, overwrite)
         return
     sentences = split_line(sentence or "", kind)
     if len(sentences) != 1:
@@ -112,15 +112,15 @@ def neighbours(
     place = locate_word(sentences[0], word or "", position, input=kind)
     embedder = load_embedder(model, threads)
     name_mixes(embedder, parsed)
-    options = NeighbourOptions(parsed, k, against, ann)
+    options = NeighborOptions(parsed, k, against, ann)
     opened = _open(embedder, corpus, index, kind)
     with progress_bar("adding to faiss") as report:
-        found = find_neighbours(opened, embedder, sentences[0], place, options, report=report)
-    finish(neighbours_report(found), output, as_json, overwrite)
+        found = find_neighbors(opened, embedder, sentences[0], place, options, report=report)
+    finish(neighbors_report(found), output, as_json, overwrite)
 
 
-def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "NeighbourIndex":
-    from elmokit.analysis.neighbours.build import open_index
+def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "NeighborIndex":
+    from elmokit.analysis.neighbors.build import open_index
 
     with telling_how_to_go_on(), progress_bar("building the index") as report:
         return open_index(embedder, corpus, folder, input=kind, report=report)
@@ -128,9 +128,9 @@ def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: 
 
 def _types(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "Types":
     """From an index if there is one; none is built for types alone."""
-    from elmokit.analysis.neighbours.build import find_index, open_index
-    from elmokit.analysis.neighbours.index import is_finished
-    from elmokit.analysis.neighbours.types import corpus_types
+    from elmokit.analysis.neighbors.build import find_index, open_index
+    from elmokit.analysis.neighbors.index import is_finished
+    from elmokit.analysis.neighbors.types import corpus_types
 
     if corpus is None or (folder is not None and is_finished(folder)):
         return open_index(embedder, corpus, folder, input=kind).types

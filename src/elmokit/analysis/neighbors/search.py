@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmokit.analysis.neighbours.index import APPROXIMATE, BLOCK, NeighbourIndex, Report, Rows
+from elmokit.analysis.neighbors.index import APPROXIMATE, BLOCK, NeighborIndex, Report, Rows
 from elmokit.embedding.records import Vectors
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
 from elmokit.filesystem import atomic_path
@@ -48,7 +48,7 @@ class Nearest:
 
     def __init__(self, layers: Vectors, weights: tuple[float, ...], k: int, identify: Identify) -> None:
         if k < 1:
-            raise ConfigError(f"{k} neighbours cannot be given: ask for at least 1.")
+            raise ConfigError(f"{k} neighbors cannot be given: ask for at least 1.")
         self._weights = scale_weights(weights)
         self.vector = mix_rows(layers[None], self._weights)[0]  # (D,) float64
         length = float(np.linalg.norm(self.vector))
@@ -151,7 +151,7 @@ class ApproximateIndex:
         report: hears how many rows were added.
     """
 
-    def __init__(self, index: NeighbourIndex, weights: tuple[float, ...], report: Report | None = None) -> None:
+    def __init__(self, index: NeighborIndex, weights: tuple[float, ...], report: Report | None = None) -> None:
         self._faiss = import_faiss()
         self._faiss.omp_set_num_threads(torch.get_num_threads())
         self._index = index

@@ -15,7 +15,7 @@ _MOST = 20
 
 
 class Panel(NamedTuple):
-    """Neighbours of one kind, the nearest first."""
+    """Neighbors of one kind, the nearest first."""
 
     title: str
     kind: str

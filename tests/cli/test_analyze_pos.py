@@ -89,7 +89,7 @@ def test_one_seed_has_no_deviation_and_penn_tags_are_xpos(pos: Call) -> None:
 
 
 def test_layers_are_computed_once(pos: Call, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(import_module("elmokit.cli.analyse.pos"), "QUICK_SENTENCES", 3)
+    monkeypatch.setattr(import_module("elmokit.cli.analyze.pos"), "QUICK_SENTENCES", 3)
     first = pos("--data", "bank", "--seeds", "1", "--json")
 
     def refuse(*_: Any, **__: Any) -> None:

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from elmokit.analysis.neighbours.chart import Panel, bar_chart
-from elmokit.analysis.neighbours.index import NeighbourIndex, Occurrence
-from elmokit.analysis.neighbours.index import Report as Progress
-from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest
-from elmokit.analysis.neighbours.types import (
-    TypeNeighbour,
+from elmokit.analysis.neighbors.chart import Panel, bar_chart
+from elmokit.analysis.neighbors.index import NeighborIndex, Occurrence
+from elmokit.analysis.neighbors.index import Report as Progress
+from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest
+from elmokit.analysis.neighbors.types import (
+    TypeNeighbor,
     near_forms,
     nearest_types,
     to_figures,
@@ -39,8 +39,8 @@ _TOKEN = 15
 
 
 @dataclass(frozen=True)
-class NeighbourOptions:
-    """How to look for neighbours."""
+class NeighborOptions:
+    """How to look for neighbors."""
 
     layers: tuple[Layers, ...] = ("top",)
     """Each a layer's number, "top", "average", a weight a layer, or "all" for every layer by itself."""
@@ -62,7 +62,7 @@ class NeighbourOptions:
 
 
 @dataclass(frozen=True)
-class Neighbour:
+class Neighbor:
     """A context of the corpus and its cosine."""
 
     occurrence: Occurrence
@@ -70,19 +70,19 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class Neighbours:
+class Neighbors:
     """What was found for a word in a sentence."""
 
     tokens: tuple[str, ...]
     position: int
-    options: NeighbourOptions
+    options: NeighborOptions
     model_sha256: str
     corpus_sha256: str
     num_compared: int
     """Occurrences of the word in the corpus, or all tokens of it."""
-    static: list[TypeNeighbour]
+    static: list[TypeNeighbor]
     """The nearest types by layer 0."""
-    contexts: dict[str, list[Neighbour]]
+    contexts: dict[str, list[Neighbor]]
     """The nearest contexts by the name of each mix of layers."""
 
     @property
@@ -143,15 +143,15 @@ def name_mixes(embedder: Embedder, chosen: Sequence[Layers]) -> dict[str, tuple[
     return mixes
 
 
-def find_neighbours(
-    index: NeighbourIndex,
+def find_neighbors(
+    index: NeighborIndex,
     embedder: Embedder,
     tokens: Sequence[str],
     position: int,
-    options: NeighbourOptions | None = None,
+    options: NeighborOptions | None = None,
     *,
     report: Progress | None = None,
-) -> Neighbours:
+) -> Neighbors:
     """The nearest contexts of a token by each mix of layers, and the nearest types of its word.
 
     Args:
@@ -159,10 +159,10 @@ def find_neighbours(
         embedder: the model.
         tokens: the sentence.
         position: the token's place in it, from 0.
-        options: which layers, how many neighbours, and of what.
+        options: which layers, how many neighbors, and of what.
         report: hears how far faiss has come, which is slow once.
     """
-    options = options or NeighbourOptions()
+    options = options or NeighborOptions()
     mixes = name_mixes(embedder, options.layers)
     own = check_tokens(tokens)
     if not 0 <= check_integer("position", position) < len(own):
@@ -192,7 +192,7 @@ def find_neighbours(
             for nearest in searches.values():
                 nearest.feed(found, block)
     contexts = {
-        name: [Neighbour(index.occurrence(row), cosine) for row, cosine in nearest.hits()]
+        name: [Neighbor(index.occurrence(row), cosine) for row, cosine in nearest.hits()]
         for name, nearest in searches.items()
     }
     if not all(contexts.values()):
@@ -200,7 +200,7 @@ def find_neighbours(
             f"{word!r} stands in the corpus only where it is asked about: there is no other context to compare with; "
             "give a larger corpus, or --against tokens."
         )
-    return Neighbours(
+    return Neighbors(
         tokens=own,
         position=position,
         options=options,
@@ -212,8 +212,8 @@ def find_neighbours(
     )
 
 
-def neighbours_report(found: Neighbours) -> Report:
-    """The word in its sentence, its static neighbours, and its neighbours in context layer by layer."""
+def neighbors_report(found: Neighbors) -> Report:
+    """The word in its sentence, its static neighbors, and its neighbors in context layer by layer."""
     word, options = found.word, found.options
     among = (
         counted(found.num_compared, "token")
@@ -259,7 +259,7 @@ def neighbours_report(found: Neighbours) -> Report:
     )
 
 
-def _panels(found: Neighbours) -> list[Panel]:
+def _panels(found: Neighbors) -> list[Panel]:
     static = [types_panel(found.static)] if found.static else []
     return static + [
         Panel(
@@ -285,7 +285,7 @@ def _line(occurrence: Occurrence, note: str = "") -> Line:
     return Line(" ".join(tokens[:position]), tokens[position], " ".join(tokens[position + 1 :]), note)
 
 
-def _figures(one: Neighbour) -> dict[str, Any]:
+def _figures(one: Neighbor) -> dict[str, Any]:
     tokens, position, line = one.occurrence
     return {
         "sentence": " ".join(tokens),

@@ -1,6 +1,6 @@
-"""What a neighbour index costs beyond embedding, and a search beyond the matrix product that it needs.
+"""What a neighbor index costs beyond embedding, and a search beyond the matrix product that it needs.
 
-    python bench/neighbours.py --model PATH --corpus TEXT --json results/neighbours.json
+    python bench/neighbors.py --model PATH --corpus TEXT --json results/neighbours.json
 
 Build: the same sentences through `embed_stream`, consumed (= 1), and into an index on disk; the embedder has seen the
 words before. Search: one query's top layer against all tokens and against the occurrences of a frequent word, beside
@@ -26,9 +26,9 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.machine import Timing, interleave, provenance  # noqa: E402
-from elmokit.analysis.neighbours.build import corpus_hash, open_index  # noqa: E402
-from elmokit.analysis.neighbours.index import NeighbourIndex  # noqa: E402
-from elmokit.analysis.neighbours.search import ApproximateIndex, Nearest  # noqa: E402
+from elmokit.analysis.neighbors.build import corpus_hash, open_index  # noqa: E402
+from elmokit.analysis.neighbors.index import NeighborIndex  # noqa: E402
+from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest  # noqa: E402
 from elmokit.embedding.embedder import Embedder  # noqa: E402
 from elmokit.text.lines import read_sentences  # noqa: E402
 
@@ -67,7 +67,7 @@ def build(embedder: Embedder, sentences: list[list[str]], folder: Path, rounds: 
     return timings
 
 
-def search(index: NeighbourIndex, query: np.ndarray, weights: tuple[float, ...], rows: Any) -> Nearest:
+def search(index: NeighborIndex, query: np.ndarray, weights: tuple[float, ...], rows: Any) -> Nearest:
     nearest = Nearest(query, weights, K, lambda row: index.occurrence(row)[:2])
     for found, layers in index.blocks(rows):
         nearest.feed(found, layers)
@@ -75,7 +75,7 @@ def search(index: NeighbourIndex, query: np.ndarray, weights: tuple[float, ...],
 
 
 def searches(
-    index: NeighbourIndex, query: np.ndarray, weights: tuple[float, ...], word: str
+    index: NeighborIndex, query: np.ndarray, weights: tuple[float, ...], word: str
 ) -> tuple[dict[str, Callable[[], object]], dict[str, Any]]:
     """What is timed, and what is known of it besides."""
     top = len(weights) - 1
@@ -112,7 +112,7 @@ def measure(arguments: argparse.Namespace) -> dict[str, object]:
     sentences = take_sentences(arguments.corpus, arguments.words)
     with tempfile.TemporaryDirectory(dir=arguments.folder) as folder:
         built = build(embedder, sentences, Path(folder), arguments.rounds)
-        index = NeighbourIndex(Path(folder) / "index")
+        index = NeighborIndex(Path(folder) / "index")
         layers = embedder.embed([sentences[0]])[0][:, 0]  # (L, D)
         weights = tuple(float(layer == len(layers) - 1) for layer in range(len(layers)))
         word = index.types.words[int(np.argsort(-index.types.counts, kind="stable")[arguments.rank])]
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="on the disk that is to be measured")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    result = provenance("python " + " ".join(["bench/neighbours.py", *sys.argv[1:]])) | measure(arguments)
+    result = provenance("python " + " ".join(["bench/neighbors.py", *sys.argv[1:]])) | measure(arguments)
     if arguments.json:
         arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
 
