@@ -12,7 +12,7 @@ import elmokit
 ROOT = Path(elmokit.__file__).parent
 # Each package may import itself and everything before it.
 LAYERS = [
-    ["_version", "cache", "cores", "errors", "lazy", "random_order", "wording"],
+    ["_version", "cache", "cores", "errors", "lazy", "progress", "random_order", "wording"],
     ["amx", "arguments", "filesystem", "hdf5_file", "recognize"],
     ["config"],
     ["settings"],

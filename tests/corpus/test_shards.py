@@ -50,8 +50,8 @@ def exit_at_once(block: Block) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [1, 2, None])
 def test_blocks_are_all_lines_in_order(paths: list[Path], texts: list[str], small_blocks: None, processes: int) -> None:
-    shares: list[float] = []
-    blocks = list(map_blocks(number_lines, paths, processes=processes, progress=shares.append))
+    seen: list[tuple[int, int]] = []
+    blocks = list(map_blocks(number_lines, paths, processes=processes, progress=lambda *pair: seen.append(pair)))
     expected = [
         (path.name, number, line)
         for path, text in zip(paths, texts, strict=True)
@@ -59,7 +59,8 @@ def test_blocks_are_all_lines_in_order(paths: list[Path], texts: list[str], smal
     ]
     assert [line for block in blocks for line in block] == expected
     assert len(blocks) > 5
-    assert shares == sorted(shares) and shares[-1] == 1 and 0 <= shares[0] < 1
+    total = sum(path.stat().st_size for path in paths)
+    assert seen == sorted(seen) and seen[-1] == (total, total) and 0 <= seen[0][0] < total
 
 
 def lines_of(text: str) -> list[str]:
@@ -70,10 +71,10 @@ def lines_of(text: str) -> list[str]:
 @pytest.mark.slow
 def test_memory_is_bounded_by_a_few_blocks(tmp_path: Path, small_blocks: None) -> None:
     paths = write_files(tmp_path, ["word\n" * 200], compressed=False)
-    shares: list[float] = []
-    results = map_blocks(number_lines, paths * 50, processes=2, progress=shares.append)
+    seen: list[tuple[int, int]] = []
+    results = map_blocks(number_lines, paths * 50, processes=2, progress=lambda *pair: seen.append(pair))
     next(results)
-    assert len(shares) <= 6
+    assert len(seen) <= 6
     results.close()  # type: ignore[attr-defined]
 
 

@@ -89,7 +89,7 @@ def test_the_less_surprising_text_of_a_pair_is_preferred(bilm: BiLM) -> None:
     for direction in ("forward", "backward", "both"):
         found = list(compare_pairs(bilm, pairs, direction=direction))  # type: ignore[arg-type]
         totals = first.total(direction), second.total(direction)  # type: ignore[arg-type]
-        assert found[0][1:3] == pytest.approx(totals)
+        assert (found[0].first, found[0].second) == pytest.approx(totals)
         assert [one.prefers_first for one in found] == [totals[0] < totals[1], totals[1] < totals[0], False]
         assert [one.index for one in found] == [0, 1, 2]
 

@@ -1,9 +1,6 @@
 """`elmokit corpus`: look a corpus through, count its vocabulary, shard it, before a model is trained on it."""
 
 import json
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,10 +9,10 @@ import typer
 from elmokit.cli.commands import Commands
 from elmokit.cli.input_option import InputOption, settle_input
 from elmokit.cli.output_option import OUTPUT_NAMES
+from elmokit.cli.progress import progress_bar
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.corpus.blocks import Progress as Report
     from elmokit.corpus.check import CorpusReport
 
 corpus = Commands("corpus", "Make a corpus ready for training: check it, count its vocabulary, shard it.")
@@ -54,7 +51,7 @@ def check(
     paths, others = find_files(files), find_files(heldout or [])
     kind = settle_input(input_, paths)
     vocabulary = None if vocab is None else read_vocabulary(vocab)
-    with _progress("checking") as report:
+    with progress_bar("checking") as report:
         found = check_corpus(
             paths, input=kind, vocabulary=vocabulary, heldout=others, processes=processes, progress=report
         )
@@ -93,7 +90,7 @@ def vocab(
     _check_folder(output)
     check_vocabulary_output(output, inputs=paths, overwrite=overwrite)
     kind = settle_input(input_, paths)
-    with _progress("counting") as report:
+    with progress_bar("counting") as report:
         counts = count_words(paths, input=kind, processes=processes, errors=errors, progress=report)
     vocabulary = build_vocabulary(counts, min_count=min_count, max_size=max_size)
     write_vocabulary_atomic(vocabulary, output, overwrite=overwrite)
@@ -138,7 +135,7 @@ def shard(
 
     paths = find_files(files)
     kind = settle_input(input_, paths)
-    with _progress("writing") as report:
+    with progress_bar("writing") as report:
         done = write_shards(
             paths,
             output,
@@ -186,25 +183,3 @@ def _print_report(found: "CorpusReport") -> None:
     console.print(table)
     for note in found.notes:
         console.print(note, markup=False)
-
-
-@contextmanager
-def _progress(verb: str) -> "Iterator[Report | None]":
-    """A bar with the time left, if a person is watching."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TaskProgressColumn,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
-
-    columns = (TextColumn(verb), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(verb, total=1.0)
-        yield lambda share: bar.update(task, completed=share)

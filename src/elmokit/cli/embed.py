@@ -18,7 +18,7 @@ from elmokit.cli.stopped import telling_how_to_go_on
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.embedding.bulk import EmbedSummary, Report
+    from elmokit.embedding.bulk import EmbedCallback, EmbedSummary
 
 
 def embed(
@@ -126,7 +126,7 @@ def _print(done: "EmbedSummary", *, as_json: bool) -> None:
 
 
 @contextmanager
-def _progress() -> "Iterator[Report | None]":
+def _progress() -> "Iterator[EmbedCallback | None]":
     """A bar with tokens a second and the time left, if a person is watching."""
     if not sys.stderr.isatty():
         yield None
@@ -134,7 +134,7 @@ def _progress() -> "Iterator[Report | None]":
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    from elmokit.embedding.bulk import Progress as Done
+    from elmokit.embedding.bulk import EmbedProgress
 
     columns = (
         TextColumn("{task.description}"),
@@ -146,7 +146,7 @@ def _progress() -> "Iterator[Report | None]":
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("embedding", total=None, lines=0, speed=0.0)
 
-        def report(done: Done) -> None:
+        def report(done: EmbedProgress) -> None:
             if done.num_written:
                 bar.update(task, description="writing", total=done.num_lines, completed=done.num_written)
                 return

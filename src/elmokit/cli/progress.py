@@ -1,19 +1,20 @@
 """Plain bars for work that is counted in pieces."""
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
+
+from elmokit.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Display
 
-Progress = Callable[[int, int], None]
-"""Receives how much of how much is done."""
-
 
 @contextmanager
-def progress_bar(what: str, *, only_under_way: bool = False, beside_output: bool = False) -> Iterator[Progress | None]:
+def progress_bar(
+    what: str, *, only_under_way: bool = False, beside_output: bool = False
+) -> Iterator[ProgressCallback | None]:
     """A bar on stderr if that is a terminal, None elsewhere.
 
     Args:
@@ -29,7 +30,7 @@ def progress_bar(what: str, *, only_under_way: bool = False, beside_output: bool
 
 
 @contextmanager
-def progress_bars(*steps: str) -> Iterator[tuple[Progress | None, ...]]:
+def progress_bars(*steps: str) -> Iterator[tuple[ProgressCallback | None, ...]]:
     """A bar for each of several steps, there while the step is under way; None for each where there is no terminal."""
     if not sys.stderr.isatty():
         yield (None,) * len(steps)
@@ -38,7 +39,7 @@ def progress_bars(*steps: str) -> Iterator[tuple[Progress | None, ...]]:
         yield tuple(add_bar(display, step, only_under_way=True) for step in steps)
 
 
-def add_bar(display: "Display", what: str, *, only_under_way: bool = False) -> Progress:
+def add_bar(display: "Display", what: str, *, only_under_way: bool = False) -> ProgressCallback:
     """One more bar of a display."""
     number = display.add_task(what, total=None, visible=not only_under_way)
 

@@ -7,14 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from elmokit.cli.progress import Progress, add_bar
+from elmokit.cli.progress import add_bar
+from elmokit.progress import ProgressCallback
 
 _TAIL_BYTES = 16_384
 """What is read of a log's end: more than the entries since the last evaluation take, as a rule."""
 
 
 @contextmanager
-def runs_bar(folders: Sequence[Path], metric: str) -> Iterator[Progress | None]:
+def runs_bar(folders: Sequence[Path], metric: str) -> Iterator[ProgressCallback | None]:
     """Bars for all runs and for the embedding before them, and a line for each run under way; None without a terminal.
 
     The runs are other processes, so the display looks at their logs.

@@ -14,6 +14,7 @@ import typer
 
 from elmokit.cli.stopped import telling_how_to_go_on
 from elmokit.errors import ElmokitWarning
+from elmokit.progress import ProgressCallback
 
 if TYPE_CHECKING:
     from elmokit.training.loop import Progress
@@ -24,7 +25,7 @@ class Bar:
     """The callbacks of a run; None where nobody is watching."""
 
     report: "Callable[[Progress, Mapping[str, float]], None] | None" = None
-    reading: Callable[[float], None] | None = None
+    reading: ProgressCallback | None = None
     notify: Callable[[str], None] | None = None
 
 
@@ -70,11 +71,11 @@ def _rich_bar(metric: str, unit: str) -> Iterator[Bar]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
     with Display(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True)) as display:
-        task = display.add_task("reading", total=1.0, figures="")
+        task = display.add_task("reading", total=None, figures="")
         latest: dict[str, float] = {}
 
-        def reading(share: float) -> None:
-            display.update(task, completed=share)
+        def reading(done: int, total: int) -> None:
+            display.update(task, completed=done, total=total)
 
         def report(progress: "Progress", figures: Mapping[str, float]) -> None:
             latest.update(figures)

@@ -14,14 +14,13 @@ from typing import Literal, NamedTuple, TextIO, TypeVar
 from elmokit.arguments import check_integer, check_paths
 from elmokit.cores import usable_cores
 from elmokit.errors import ElmokitError, InputError
+from elmokit.progress import ProgressCallback
 from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import open_text
 from elmokit.text.input_kind import Input, actual_input
 from elmokit.text.lines import split_line
 
 Errors = Literal["strict", "replace"]
-Progress = Callable[[float], None]
-"""Is told the share of the corpus' bytes that has been read."""
 Result = TypeVar("Result")
 
 _BLOCK_CHARACTERS = 1 << 20
@@ -81,7 +80,7 @@ def map_blocks(
     paths: Sequence[Path],
     *,
     processes: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Iterator[Result]:
     """Apply a function to every block of the files and give the results in their order.
 
@@ -90,7 +89,7 @@ def map_blocks(
         paths: The files.
         processes: Processes to spread the blocks over; 1 stays in this one, None takes the cores there are, or one for
             a small corpus. New processes import the module of `function`, so that had better import no torch.
-        progress: Is told the share that has been read.
+        progress: Receives how many bytes of how many have been read.
 
     Raises:
         InputError: If a file cannot be read.
@@ -133,8 +132,8 @@ def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _read_blocks(paths: Sequence[Path], sizes: Sequence[int], progress: Progress | None) -> Iterator[Block]:
-    total, done = sum(sizes) or 1, 0
+def _read_blocks(paths: Sequence[Path], sizes: Sequence[int], progress: ProgressCallback | None) -> Iterator[Block]:
+    total, done = sum(sizes), 0
     for path, size in zip(paths, sizes, strict=True):
         with open_text(path, errors="surrogateescape") as text:
             first_line, num_characters, lines = 1, 0, list[str]()
@@ -145,12 +144,12 @@ def _read_blocks(paths: Sequence[Path], sizes: Sequence[int], progress: Progress
                     yield Block(path, first_line, lines)
                     first_line, num_characters, lines = first_line + len(lines), 0, []
                     if progress is not None:
-                        progress((done + min(_place(text), size)) / total)
+                        progress(done + min(_place(text), size), total)
         if lines:
             yield Block(path, first_line, lines)
         done += size
         if progress is not None:
-            progress(done / total)
+            progress(done, total)
 
 
 def _place(text: TextIO) -> int:

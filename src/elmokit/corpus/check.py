@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.corpus.blocks import Block, Progress, map_blocks, replaced
+from elmokit.corpus.blocks import Block, map_blocks, replaced
 from elmokit.corpus.counting import WordCounts
+from elmokit.progress import ProgressCallback
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
 from elmokit.text.lines import split_line
 from elmokit.text.vocabulary import UNKNOWN, Vocabulary
@@ -119,7 +120,7 @@ def check_corpus(
     vocabulary: Vocabulary | None = None,
     heldout: Sequence[Path] = (),
     processes: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> CorpusReport:
     """Read a whole corpus and report its size and its faults; bytes that are not UTF-8 are counted, not refused.
 
@@ -129,7 +130,7 @@ def check_corpus(
         vocabulary: Tell how much of the corpus it covers.
         heldout: Files whose sentences should not be in the corpus.
         processes: Processes to tokenize with; None takes what there is.
-        progress: Is told the share that has been read.
+        progress: Receives how many bytes of how many have been read.
 
     Raises:
         InputError: If a file cannot be read at all.

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import get_args
 
 from elmokit.arguments import check_choice, check_integer, shown
-from elmokit.corpus.blocks import Block, Errors, Progress, map_blocks, tokenize_block
+from elmokit.corpus.blocks import Block, Errors, map_blocks, tokenize_block
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.filesystem import atomic_path, guard_output
+from elmokit.progress import ProgressCallback
 from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, Input, check_input
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, is_vocabulary, write_vocabulary
 
@@ -43,7 +44,7 @@ def count_words(
     processes: int | None = None,
     errors: Errors = "strict",
     max_distinct: int = MAX_DISTINCT,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Counter[str]:
     """Count how often each token occurs.
 
@@ -53,7 +54,7 @@ def count_words(
         processes: Processes to tokenize with; None takes what there is.
         errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
         max_distinct: Distinct words to hold; beyond it the rarest are forgotten, with an `ElmokitWarning`.
-        progress: Is told the share that has been read.
+        progress: Receives how many bytes of how many have been read.
     """
     check_input(input)
     check_choice("errors", errors, get_args(Errors))

@@ -14,9 +14,10 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from elmokit.arguments import check_choice, check_integer
-from elmokit.corpus.blocks import Block, Errors, Progress, map_blocks, tokenize_lines
+from elmokit.corpus.blocks import Block, Errors, map_blocks, tokenize_lines
 from elmokit.errors import ConfigError, InputError
 from elmokit.filesystem import atomic_directory, foreign_files, guard_output
+from elmokit.progress import ProgressCallback
 from elmokit.text.files import file_sha256
 from elmokit.text.input_kind import CORPUS_FILE, CORPUS_FORMAT, DEFAULT_INPUT, Input, check_input
 
@@ -58,7 +59,7 @@ def write_shards(
     processes: int | None = None,
     errors: Errors = "strict",
     overwrite: bool = False,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> ShardSummary:
     """Write a corpus as tokenized sentences, one a line, each into a random one of several files.
 
@@ -77,7 +78,7 @@ def write_shards(
         processes: Processes to tokenize with, and threads to compress with; None takes what there is.
         errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
         overwrite: Replace a folder of shards.
-        progress: Is told the share that has been read.
+        progress: Receives how many bytes of how many have been read.
 
     Raises:
         InputError: If a source cannot be read or there is no sentence in them.

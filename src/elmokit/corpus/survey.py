@@ -7,10 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from elmokit.corpus.blocks import Block, Progress, map_blocks, tokenize_block
+from elmokit.corpus.blocks import Block, map_blocks, tokenize_block
 from elmokit.corpus.check import MIN_HELDOUT_TOKENS, hash_sentences
 from elmokit.corpus.counting import WordCounts
 from elmokit.errors import InputError
+from elmokit.progress import ProgressCallback
 from elmokit.text.input_kind import Input
 from elmokit.wording import counted
 
@@ -56,7 +57,7 @@ def survey_corpus(
     input: Input,
     heldout: Iterable[str] = (),
     processes: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Survey:
     """Read a corpus once; held-out sentences are given as tokens between spaces."""
     if not paths:

@@ -88,7 +88,7 @@ class EmbedSummary:
 
 
 @dataclass
-class Progress:
+class EmbedProgress:
     """How far a run has come."""
 
     num_lines: int = 0
@@ -101,7 +101,7 @@ class Progress:
     """Lines in the dump, which is written when all are embedded."""
 
 
-Report = Callable[[Progress], None]
+EmbedCallback = Callable[[EmbedProgress], None]
 
 
 def embed_file(
@@ -110,7 +110,7 @@ def embed_file(
     embedder: Embedder,
     options: EmbedOptions | None = None,
     *,
-    report: Report | None = None,
+    report: EmbedCallback | None = None,
 ) -> EmbedSummary:
     """Embed the lines of a file into a dump.
 
@@ -158,7 +158,7 @@ def embed_file(
 class _Run:
     """One call of `embed_file`."""
 
-    def __init__(self, source: str | Path, embedder: Embedder, options: EmbedOptions, report: Report) -> None:
+    def __init__(self, source: str | Path, embedder: Embedder, options: EmbedOptions, report: EmbedCallback) -> None:
         for name, value, known in (
             ("errors", options.errors, ("strict", "replace")),
             ("input", options.input, INPUTS),
@@ -175,7 +175,7 @@ class _Run:
         self._report = report
         self._output = Output(embedder.select(options.layers, options.pooling), np.dtype(options.dtype))
         self._started = time.monotonic()
-        self._progress = Progress()
+        self._progress = EmbedProgress()
         if embedder.state == "carry":
             embedder.runner.carried = None
         size = None if options.batch_size is None else check_integer("batch_size", options.batch_size, at_least=1)

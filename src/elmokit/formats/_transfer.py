@@ -33,7 +33,7 @@ _TRANSIENT_STATUS = {408, 425, 429, 500, 502, 503, 504}
 _TRANSIENT_ERRORS = (ConnectionError, TimeoutError, http.client.HTTPException)
 _LASTING_ERRORS = (ConnectionRefusedError, http.client.InvalidURL)
 
-Report = Callable[[str, int, int | None], None]
+DownloadCallback = Callable[[str, int, int | None], None]
 """Called as (file name, bytes so far, bytes in all if known) while a file grows."""
 
 
@@ -112,7 +112,7 @@ class _Partial:
 
 
 def download_file(
-    url: str, target: Path, *, known_sha256: str | None, record: Callable[[str], None], report: Report
+    url: str, target: Path, *, known_sha256: str | None, record: Callable[[str], None], report: DownloadCallback
 ) -> None:
     """Download `url` to `target`, resuming what an earlier attempt left.
 
@@ -152,7 +152,7 @@ def download_file(
     partial.finish()
 
 
-def _receive(partial: _Partial, report: Report) -> None:
+def _receive(partial: _Partial, report: DownloadCallback) -> None:
     """Make one request and write what comes; return only when the file is whole."""
     response = _open(partial)
     if response is None:

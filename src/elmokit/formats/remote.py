@@ -20,7 +20,7 @@ from elmokit.cache import cache_directory
 from elmokit.errors import DownloadError
 from elmokit.filesystem import FolderLock, write_text_atomic
 from elmokit.formats._hub import fetch_hub, looks_like_hub_id, offline_variable, parse_hub_id
-from elmokit.formats._transfer import Report, download_file
+from elmokit.formats._transfer import DownloadCallback, download_file
 from elmokit.formats.published import PublishedModel, RemoteFile
 from elmokit.text.files import file_sha256
 
@@ -165,7 +165,7 @@ def _mirrored(url: str) -> str:
 
 
 @contextmanager
-def open_progress(progress: bool | None) -> Iterator[Report]:
+def open_progress(progress: bool | None) -> Iterator[DownloadCallback]:
     """Give a function that shows how far a file is, as a bar on stderr, or does nothing."""
     if not (sys.stderr.isatty() if progress is None else progress):
         yield lambda name, done, total: None

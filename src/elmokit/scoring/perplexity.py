@@ -7,7 +7,7 @@ every sentence starts from zero.
 Notation: R rows, T steps, N tokens of a sentence.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -19,13 +19,11 @@ from elmokit.arguments import check_flag, check_integer, shown
 from elmokit.corpus.windows import NOTHING, divide_rows
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
+from elmokit.progress import ProgressCallback
 from elmokit.scoring.scorer import Scorer, sentence_blocks
 from elmokit.scoring.sentences import exp_or_infinity
 
 _NUM_ROWS = 64
-
-Report = Callable[[int, int], None]
-"""Receives how many of how many predictions of a direction have been made."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,7 @@ def measure_perplexity(
     carry: bool = True,
     num_rows: int = _NUM_ROWS,
     threads: int | None = None,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> Perplexity:
     """Run a model over a text, given as `read_text` gives it.
 
@@ -77,7 +75,7 @@ def measure_perplexity(
         carry: whether a row continues from the state of its last sentence; otherwise every sentence starts from zero.
         num_rows: stretches of the text that are read side by side.
         threads: cores to use on a CPU; None takes all that the process may use.
-        report: receives the progress.
+        report: receives how many predictions of how many are made.
     """
     return measure_parts(bilm, sentences, (), carry=carry, num_rows=num_rows, threads=threads, report=report)[0]
 
@@ -90,7 +88,7 @@ def measure_parts(
     carry: bool = True,
     num_rows: int = _NUM_ROWS,
     threads: int | None = None,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> tuple[Perplexity, list[Perplexity]]:
     """The figures of a text, and of its parts of so many sentences each, from one reading of the whole.
 

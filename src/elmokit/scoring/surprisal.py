@@ -8,7 +8,7 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -123,7 +123,8 @@ def measure_surprisal(
         yield _join(own, [], unit)
 
 
-class PairSurprisal(NamedTuple):
+@dataclass(frozen=True)
+class PairSurprisal:
     """What a model makes of a minimal pair: two texts of which the first should be the more probable one."""
 
     index: int
@@ -168,7 +169,8 @@ def _flat(pairs: Any) -> Iterator[str | tuple[str, ...]]:
             yield check_text(text, f"a text of pair {number}")
 
 
-class _Text(NamedTuple):
+@dataclass(frozen=True)
+class _Text:
     index: int
     text: str
     sentences: list[list[Token]]

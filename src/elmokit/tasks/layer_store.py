@@ -4,7 +4,7 @@ One store holds what one model gave, whatever task asked for it. Sentences are f
 """
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +15,7 @@ from elmokit.embedding.records import Meta, Vectors
 from elmokit.embedding.store import VectorStore, encode_tokens, is_store, sentence_hash
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, InputError
-
-Report = Callable[[int, int], None]
-"""Is told how many of how many sentences have been embedded."""
+from elmokit.progress import ProgressCallback
 
 _COMMIT_BYTES, _COMMIT_SECONDS = 256_000_000, 30.0
 _OPEN_CHUNKS = 4096
@@ -52,7 +50,7 @@ class LayerStore:
         """D."""
         return self.embedder.bilm.config.output_dim
 
-    def prepare(self, sentences: Iterable[Sequence[str]], report: Report | None = None) -> int:
+    def prepare(self, sentences: Iterable[Sequence[str]], report: ProgressCallback | None = None) -> int:
         """Embed those that are not kept yet, and say how many these were; a kill loses half a minute's work at most."""
         missing = list(dict.fromkeys(tuple(s) for s in sentences if _key(s) not in self._records))
         if not missing:

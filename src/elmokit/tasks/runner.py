@@ -19,10 +19,10 @@ from elmokit.errors import ConfigError
 from elmokit.filesystem import write_text_atomic
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
+from elmokit.progress import ProgressCallback
 from elmokit.tasks.base import Task
 from elmokit.tasks.batches import EpochBatches
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.layer_store import Report as Embedding
 from elmokit.tasks.sets import read_examples, read_sets, warn_of_unseen
 from elmokit.tasks.step import TaskStep
 from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained
@@ -31,7 +31,7 @@ from elmokit.text.files import file_sha256, find_files, refuse_pipes
 from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.log import RunLog
-from elmokit.training.loop import Loop, Report
+from elmokit.training.loop import LogCallback, Loop
 from elmokit.training.optim import Optimizer
 from elmokit.training.run_folder import RECORD, RESULT, RunFolder, check_run_folder, versions
 
@@ -65,8 +65,8 @@ def train_task(
     files: TaskFiles,
     *,
     tasks: Mapping[str, Task[Any]],
-    report: Report | None = None,
-    embedding: Embedding | None = None,
+    report: LogCallback | None = None,
+    embedding: ProgressCallback | None = None,
 ) -> dict[str, Any]:
     """Train a task model, or go on with a run, and give what `result.json` says.
 
@@ -91,8 +91,8 @@ def _train(
     files: TaskFiles,
     *,
     tasks: Mapping[str, Task[Any]],
-    report: Report | None,
-    embedding: Embedding | None,
+    report: LogCallback | None,
+    embedding: ProgressCallback | None,
 ) -> dict[str, Any]:
     """The run itself, in a folder that is ours."""
     output = files.output
@@ -155,7 +155,7 @@ def _build_loop(
     *,
     checkpoints: Checkpoints,
     log: RunLog,
-    report: Report | None,
+    report: LogCallback | None,
 ) -> Loop:
     config, task = trained.config, trained.task
     step = TaskStep(trained.model, average=config.average)
@@ -211,8 +211,8 @@ def evaluate_task(
     trained: TrainedTask,
     patterns: Sequence[str],
     *,
-    embedding: Embedding | None = None,
-    predicting: Embedding | None = None,
+    embedding: ProgressCallback | None = None,
+    predicting: ProgressCallback | None = None,
 ) -> dict[str, float]:
     """Figures of a trained model on files.
 

@@ -28,13 +28,14 @@ from elmokit.formats.native import save_tensors
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.model.scalar_mix import ScalarMix
+from elmokit.progress import ProgressCallback
 from elmokit.recognize import TASK_MODEL as KIND_OF_FOLDER
 from elmokit.recognize import TASK_RUN, did_you_mean, finished_run, identify, mistaken
 from elmokit.tasks.base import Labels, Task, TaskModel
 from elmokit.tasks.batches import TokenBatch, TokenLookup, in_order
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
-from elmokit.tasks.layer_store import LayerStore, Report
+from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.words import WordTable
 
 _FORMAT, _VERSION = "elmokit-task", 1
@@ -95,7 +96,7 @@ class TrainedTask:
         inputs = TokenInputs(vectors, tune_words=config.words.tuned, char_cnn=char_cnn or None, elmo=elmo)
         self.model: TaskModel = task.build(settings, inputs, labels)
 
-    def prepare(self, examples: Sequence[Any], report: Report | None = None) -> None:
+    def prepare(self, examples: Sequence[Any], report: ProgressCallback | None = None) -> None:
         """Let the frozen biLM embed what it has not yet."""
         if self.store is not None:
             self.store.prepare(self.task.sentences(examples), report)
@@ -106,7 +107,7 @@ class TrainedTask:
         return texts, self.task.collate(examples, self.labels, texts)
 
     def predict(
-        self, examples: Sequence[Any], *, batch_size: int | None = None, report: Report | None = None
+        self, examples: Sequence[Any], *, batch_size: int | None = None, report: ProgressCallback | None = None
     ) -> list[Any]:
         """A prediction for each example, in their order; `report` receives how many of how many are done."""
         found: dict[int, Any] = {}

@@ -22,10 +22,10 @@ from elmokit.filesystem import FolderLock
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.progress import ProgressCallback
 from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.tasks.layer_store import LayerStore
-from elmokit.tasks.layer_store import Report as Embedding
 from elmokit.tasks.processes import run_side_by_side
 from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs
 from elmokit.tasks.sets import read_sets
@@ -164,7 +164,7 @@ def run_all(
     experiment: Experiment,
     variants: Sequence[Variant],
     *,
-    embedding: Embedding | None = None,
+    embedding: ProgressCallback | None = None,
     done: Done | None = None,
 ) -> Runs:
     """Train every variant with every seed, seed by seed.
@@ -234,7 +234,7 @@ def _find_done(experiment: Experiment, configs: Mapping[_Job, TaskConfig]) -> di
     return found
 
 
-def _prepare_layers(experiment: Experiment, model: str, report: Embedding | None) -> None:
+def _prepare_layers(experiment: Experiment, model: str, report: ProgressCallback | None) -> None:
     """Embed all data once, before several runs want to."""
     examples = (example for examples in experiment.read_sets().values() for example in examples)
     embedder = Embedder.from_pretrained(model, threads=experiment.threads)

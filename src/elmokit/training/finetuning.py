@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from elmokit.corpus.blocks import Progress as Share
 from elmokit.errors import ConfigError
 from elmokit.formats import load
 from elmokit.model.bilm import BiLM
 from elmokit.model.char_encoder import TokenEncoder
+from elmokit.progress import ProgressCallback
 from elmokit.text.characters import Indexer
 from elmokit.text.tokens import check_tokens
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import FinetuneConfig, LossConfig
-from elmokit.training.loop import Report
+from elmokit.training.loop import LogCallback
 from elmokit.training.pretraining import Run, RunFiles, RunResult, evaluate_both
 from elmokit.wording import counted
 
@@ -26,8 +26,8 @@ def finetune(
     files: RunFiles,
     *,
     extend_vocab: bool = False,
-    report: Report | None = None,
-    reading: Share | None = None,
+    report: LogCallback | None = None,
+    reading: ProgressCallback | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Train a model further on the text of a domain, and stop when the held-out text gets worse.
@@ -39,8 +39,8 @@ def finetune(
         config: the settings.
         files: what to read and where to write.
         extend_vocab: add the words of the text that the model's vocabulary lacks.
-        report: is told of every log entry.
-        reading: is told how much of the corpus has been read before training begins.
+        report: receives every log entry.
+        reading: receives how many bytes of the corpus have been read before training begins.
         notify: receives single lines for the user, such as the precision that was chosen.
     """
     bilm = load(model)
@@ -53,7 +53,7 @@ def finetune(
 
 
 def _train(
-    run: Run, bilm: BiLM, model: str, config: FinetuneConfig, *, extend_vocab: bool, report: Report | None
+    run: Run, bilm: BiLM, model: str, config: FinetuneConfig, *, extend_vocab: bool, report: LogCallback | None
 ) -> RunResult:
     """Fit the model to the words of the run, then train it."""
     if not bilm.config.softmax:

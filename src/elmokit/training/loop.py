@@ -111,7 +111,7 @@ class Fitted:
     seconds: float
 
 
-Report = Callable[[Progress, Mapping[str, float]], None]
+LogCallback = Callable[[Progress, Mapping[str, float]], None]
 """Called at every log entry and evaluation with its figures."""
 
 
@@ -161,7 +161,7 @@ class Loop:
         changeable: Collection[str] = (),
         average: WeightAverage | None = None,
         finish_requested: Callable[[], bool] | None = None,
-        report: Report | None = None,
+        report: LogCallback | None = None,
         place: Callable[[], str] | None = None,
         rescue: Callable[[], str] | None = None,
     ) -> None:

@@ -17,7 +17,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
-from elmokit.corpus.blocks import Progress as Share
 from elmokit.corpus.counting import build_vocabulary
 from elmokit.corpus.mixing import file_weights
 from elmokit.corpus.stream import SentenceStream
@@ -29,8 +28,8 @@ from elmokit.formats import load, save
 from elmokit.formats.parts import empty_model, fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.model.devices import check_device
+from elmokit.progress import ProgressCallback
 from elmokit.scoring.perplexity import Perplexity, measure_perplexity
-from elmokit.scoring.perplexity import Report as Predicted
 from elmokit.text.files import find_files, refuse_pipes
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training.arithmetic import Precision
@@ -40,7 +39,7 @@ from elmokit.training.config import PretrainConfig, RunConfig
 from elmokit.training.distributed import join, leave, own_device
 from elmokit.training.heldout import evaluate_files, first_predictions, read_heldout, sample_evenly
 from elmokit.training.log import RunLog
-from elmokit.training.loop import Fitted, Loop, Report
+from elmokit.training.loop import Fitted, LogCallback, Loop
 from elmokit.training.memory import check_model, check_settings
 from elmokit.training.optim import Optimizer
 from elmokit.training.run_folder import (
@@ -110,8 +109,8 @@ def pretrain(
     config: PretrainConfig,
     files: RunFiles,
     *,
-    report: Report | None = None,
-    reading: Share | None = None,
+    report: LogCallback | None = None,
+    reading: ProgressCallback | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> RunResult:
     """Train a model from a corpus, or go on with a run.
@@ -119,8 +118,8 @@ def pretrain(
     Args:
         config: the settings.
         files: what to read and where to write.
-        report: is told of every log entry.
-        reading: is told how much of the corpus has been read before training begins.
+        report: receives every log entry.
+        reading: receives how many bytes of the corpus have been read before training begins.
         notify: receives single lines for the user, such as the precision that was chosen.
     """
     if files.init is None:
@@ -168,7 +167,7 @@ class Run:
         self,
         config: RunConfig,
         files: RunFiles,
-        reading: Share | None = None,
+        reading: ProgressCallback | None = None,
         *,
         model: str | None = None,
         notify: Callable[[str], None] | None = None,
@@ -231,7 +230,7 @@ class Run:
         counts = [int(line) for line in (self.output / "counts.txt").read_text(encoding="utf-8").split()]
         return torch.tensor(counts, dtype=torch.float64)  # (V,)
 
-    def _survey(self, reading: Share | None) -> None:
+    def _survey(self, reading: ProgressCallback | None) -> None:
         """Count the training text, once in a run's life, and keep its vocabulary and size.
 
         A run that resumes keeps what it has: if its text or its settings are not the same, the checkpoint says so.
@@ -283,7 +282,7 @@ class Run:
         }
         write_text_atomic(path, json.dumps({**size, "key": key}, indent=1) + "\n")
 
-    def train(self, bilm: BiLM, report: Report | None, before: Mapping[str, Any] | None = None) -> RunResult:
+    def train(self, bilm: BiLM, report: LogCallback | None, before: Mapping[str, Any] | None = None) -> RunResult:
         """Run the loop over the corpus and leave the model."""
         config, files = self.config, self.files
         bilm = bilm.to(self.device).train()
@@ -491,7 +490,7 @@ class Run:
 
 
 def evaluate_both(
-    bilm: BiLM, sentences: Sequence[str], *, threads: int | None = None, report: Predicted | None = None
+    bilm: BiLM, sentences: Sequence[str], *, threads: int | None = None, report: ProgressCallback | None = None
 ) -> dict[str, Any]:
     """Perplexities on a text with the state carried and with it reset.
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.neighbors.index import HALF, INTEGER, VECTORS, WORDS, NeighborIndex, Report, is_finished
+from elmokit.analysis.neighbors.index import HALF, INTEGER, VECTORS, WORDS, NeighborIndex, is_finished
 from elmokit.cache import cache_directory
 from elmokit.embedding.embedder import Embedder, Output
 from elmokit.embedding.journal import describe_difference
@@ -27,6 +27,7 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.filesystem import atomic_directory
+from elmokit.progress import ProgressCallback
 from elmokit.recognize import did_you_mean, mistaken
 from elmokit.text.files import open_text, refuse_pipes
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
@@ -43,7 +44,7 @@ def open_index(
     folder: Path | None = None,
     *,
     input: Input | None = None,
-    report: Report | None = None,
+    report: ProgressCallback | None = None,
 ) -> NeighborIndex:
     """The index of a corpus by a model, built if it is not there, or finished if a build was stopped.
 
@@ -147,7 +148,7 @@ def _check(folder: Path, found: Meta, wanted: Meta) -> None:
         )
 
 
-def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report: Report) -> None:
+def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report: ProgressCallback) -> None:
     """Embed what is left of the corpus, then write the lists of words."""
     input: Input = wanted.extra["input"]
     with open_text(corpus) as lines:
@@ -184,7 +185,7 @@ def _make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: Input, report: Report) -> None:
+def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: Input, report: ProgressCallback) -> None:
     """Embed the lines that are not committed yet; a commit notes how many sentences each of its lines has."""
     output = Output(embedder.select("all"), np.dtype(np.float16))
     pending: list[int] = []

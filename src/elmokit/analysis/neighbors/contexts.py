@@ -12,7 +12,6 @@ from typing import Any, Literal, get_args
 
 from elmokit.analysis.neighbors.chart import Panel, bar_chart
 from elmokit.analysis.neighbors.index import NeighborIndex, Occurrence
-from elmokit.analysis.neighbors.index import Report as Progress
 from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest
 from elmokit.analysis.neighbors.types import (
     TypeNeighbor,
@@ -27,6 +26,7 @@ from elmokit.arguments import check_integer
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
+from elmokit.progress import ProgressCallback
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, glued_form
 from elmokit.text.tokens import check_tokens
 from elmokit.wording import counted
@@ -150,7 +150,7 @@ def find_neighbors(
     position: int,
     options: NeighborOptions | None = None,
     *,
-    report: Progress | None = None,
+    report: ProgressCallback | None = None,
 ) -> Neighbors:
     """The nearest contexts of a token by each mix of layers, and the nearest types of its word.
 

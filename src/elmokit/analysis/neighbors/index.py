@@ -14,7 +14,7 @@ So an index is finished when `words` stands there, and a build that was killed g
 Notation: N tokens, V types, S sentences, L layers, D width of a vector.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,8 +35,6 @@ _OPEN_CHUNKS = 4096
 INTEGER, HALF = np.dtype("<i8"), np.dtype("<f2")
 
 Rows = NDArray[np.int64]
-Report = Callable[[int, int], None]
-"""Is told how much of how much is done."""
 
 
 class Occurrence(NamedTuple):

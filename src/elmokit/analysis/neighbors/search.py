@@ -17,10 +17,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from elmokit.analysis.neighbors.index import APPROXIMATE, BLOCK, NeighborIndex, Report, Rows
+from elmokit.analysis.neighbors.index import APPROXIMATE, BLOCK, NeighborIndex, Rows
 from elmokit.embedding.records import Vectors
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
 from elmokit.filesystem import atomic_path
+from elmokit.progress import ProgressCallback
 
 Identify = Callable[[int], Hashable | None]
 """What a row shows; of those that show the same the first counts, None is left out."""
@@ -151,7 +152,9 @@ class ApproximateIndex:
         report: hears how many rows were added.
     """
 
-    def __init__(self, index: NeighborIndex, weights: tuple[float, ...], report: Report | None = None) -> None:
+    def __init__(
+        self, index: NeighborIndex, weights: tuple[float, ...], report: ProgressCallback | None = None
+    ) -> None:
         self._faiss = import_faiss()
         self._faiss.omp_set_num_threads(torch.get_num_threads())
         self._index = index
@@ -183,7 +186,7 @@ class ApproximateIndex:
                 return
             count *= 4
 
-    def _write(self, path: Path, report: Report) -> None:
+    def _write(self, path: Path, report: ProgressCallback) -> None:
         total = self._index.num_tokens
         num_lists = max(1, min(isqrt(total), total // _MIN_ROWS))
         lists = self._faiss.index_factory(

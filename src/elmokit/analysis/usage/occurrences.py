@@ -23,14 +23,12 @@ from numpy.typing import NDArray
 from elmokit.arguments import check_integer
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
+from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.text.files import find_files, open_text, refuse_pipes
 from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input, glued_form, is_shard
 from elmokit.text.lines import split_line
 from elmokit.wording import counted
-
-Progress = Callable[[int, int], None]
-"""Is told how many of how many sentences have been embedded."""
 
 
 class Occurrence(NamedTuple):
@@ -209,7 +207,7 @@ def absent(word: str, corpus: Corpus) -> InputError:
 
 
 def read_contexts(
-    store: LayerStore, occurrences: Sequence[Occurrence], progress: Progress | None = None
+    store: LayerStore, occurrences: Sequence[Occurrence], progress: ProgressCallback | None = None
 ) -> NDArray[np.float32]:
     """What the model knows around each token without having seen it: (K, L, D).
 

@@ -9,7 +9,6 @@ from elmokit.analysis.usage.groups import induce
 from elmokit.analysis.usage.occurrences import (
     Corpus,
     Occurrence,
-    Progress,
     Sample,
     absent,
     check_word,
@@ -23,6 +22,7 @@ from elmokit.analysis.usage.shift import compare
 from elmokit.arguments import check_integer, shown
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
+from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.wording import counted
 
@@ -58,7 +58,7 @@ class UsageOptions:
 
 
 def describe_usage(
-    store: LayerStore, corpora: Corpora, options: UsageOptions, progress: Progress | None = None
+    store: LayerStore, corpora: Corpora, options: UsageOptions, progress: ProgressCallback | None = None
 ) -> Report:
     """The groups of a word's uses in a corpus; with a second corpus, how the use differs there."""
     selection = store.embedder.select(options.layers)
@@ -90,7 +90,7 @@ def describe_ranking(
     number: int,
     options: RankOptions,
     layers: Layers = "top",
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Report:
     """The words whose use differs most between two corpora."""
     ranked = rank_words(store, corpora, store.embedder.select(layers), options, progress)

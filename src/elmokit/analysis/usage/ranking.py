@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from elmokit.analysis.usage.occurrences import (
     Corpus,
     Occurrence,
-    Progress,
     collect_words,
     count_types,
     mix_layers,
@@ -36,6 +35,7 @@ from elmokit.analysis.usage.shift import (
 )
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
+from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
 
 COMMON_TYPES = 150
@@ -91,7 +91,7 @@ def rank_words(
     corpora: tuple[Corpus, Corpus],
     selection: Selection,
     options: RankOptions | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> list[RankedWord]:
     """The words that are frequent enough in both corpora, those first whose use differs most.
 
