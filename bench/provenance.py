@@ -18,6 +18,9 @@ from bench.places import DATA, FIXTURES, ROOT
 CODE = ("src", "bench", "tests", "tools", "pyproject.toml", "constraints.txt", ":!*.md")
 """What figures depend on. Results, documents and pictures may wait for their commit: several are written in a row."""
 
+SWITCHES = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "OMP_NUM_THREADS")
+"""Variables that make a processor compute as another; the command names those that are set."""
+
 
 def provenance(script: str, words: Sequence[str] | None = None) -> dict[str, object]:
     """What others need to judge a result; a checkout with changes ends the program with one sentence.
@@ -32,8 +35,9 @@ def provenance(script: str, words: Sequence[str] | None = None) -> dict[str, obj
         if "model name" in line
     }
     shown = [show_word(word) for word in sys.argv[1:]] if words is None else words
+    switches = [f"{name}={os.environ[name]}" for name in SWITCHES if name in os.environ]
     return {
-        "command": " ".join([f"python bench/{script}", *shown]),
+        "command": " ".join([*switches, f"python bench/{script}", *shown]),
         "commit": find_commit(ROOT, Path(elmokit.__file__)),
         "elmokit": elmokit.__version__,
         "torch": torch.__version__,
