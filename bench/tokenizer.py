@@ -1,6 +1,7 @@
 """Measure the tokeniser and the sentence splitter: agreement with NLTK and with hand-made gold, and speed.
 
-    python bench/tokenizer.py --speed --compare nltk --json results/text/tokenizer.json
+    python bench/tokenizer.py --compare nltk --json results/text/agreement.json
+    python bench/tokenizer.py --speed --json results/text/speed.json
     python bench/tokenizer.py --sentences --json results/text/sentences.json
 
 The script is not called `tokenize.py`: beside other scripts that name would hide the standard library's module.
