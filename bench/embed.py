@@ -1,7 +1,7 @@
 """Embedding speed against AllenNLP 2.10.1's own modules, interleaved, and against the machine's own limits.
 
     python bench/embed.py --size small                      throughput: sorted AllenNLP = 1
-    python bench/embed.py --size full --json results/…      the same, written down
+    python bench/embed.py --size full --json FILE           the same, written down
     python bench/embed.py --size small --latency            one sentence of 20 tokens
     python bench/embed.py --linear                          tokens/s by corpus and sentence length
     python bench/embed.py --int8-error MODEL                how far int8 moves the vectors of a trained model
@@ -11,7 +11,6 @@ sentences are sorted by length and batched by 32, its best case. "warm" has seen
 """
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -33,7 +32,9 @@ sys.path.insert(0, str(ROOT))
 
 from tests.parity.allennlp_peer import load_peer, quiet  # noqa: E402
 
-from bench.machine import bandwidth, gemm_rate, interleave, provenance  # noqa: E402
+from bench.machine import bandwidth, gemm_rate, interleave  # noqa: E402
+from bench.provenance import provenance  # noqa: E402
+from bench.results import write  # noqa: E402
 
 FILTERS = ((1, 32), (2, 32), (3, 64), (4, 128), (5, 256), (6, 512), (7, 1024))
 SIZES = {"small": (1, 1024, 128), "medium": (1, 2048, 256), "full": (2, 4096, 512)}
@@ -219,9 +220,10 @@ def main() -> None:
     arguments = parser.parse_args()
     measure = latency if arguments.latency else linear if arguments.linear else throughput
     measure = trained_error if arguments.int8_error else measure
-    result = provenance("python " + " ".join(["bench/embed.py", *sys.argv[1:]])) | measure(arguments)
+    origin = provenance("embed.py") if arguments.json else {}
+    result = origin | measure(arguments)
     if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write(arguments.json, result)
 
 
 if __name__ == "__main__":

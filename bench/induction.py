@@ -1,7 +1,7 @@
 """Groups of a word's uses against SemCor's senses: V-measure, B³ and adjusted Rand index, by method and layer.
 
     python bench/induction.py MODEL                     a model's folder, file or published name
-    python bench/induction.py MODEL --json results/…    the same, written down
+    python bench/induction.py MODEL --json FILE         the same, written down
 
 Words: those of `elmokit.analysis.wsd.word_in_context.choose_words`, 45 nouns and 45 verbs in one form each, without be,
 have and do; the senses that occur 15 times or more, in 5 texts or more, in that form; at most 100 occurrences a sense.
@@ -20,7 +20,6 @@ and 16, against 10 and 10 in both; AUC is the chance that a measure is higher fo
 
 import argparse
 import hashlib
-import json
 import math
 import sys
 import time
@@ -50,8 +49,9 @@ from elmokit.text.vocabulary import SPECIALS
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.machine import provenance  # noqa: E402
 from bench.places import DATA  # noqa: E402
+from bench.provenance import provenance  # noqa: E402
+from bench.results import write  # noqa: E402
 
 NUM_WORDS, MAX_OCCURRENCES = 90, 100
 AUXILIARIES = ("be", "have", "do")
@@ -301,9 +301,9 @@ def main() -> None:
     if options.threads:
         torch.set_num_threads(options.threads)
     start = time.perf_counter()
+    result = provenance("induction.py") if options.json else {}
     embedder = Embedder.from_pretrained(options.model, threads=options.threads)
     cases, control = read_cases(LayerStore(embedder), semcor)
-    result = provenance("python " + " ".join(["bench/induction.py", *sys.argv[1:]]))
     result |= {"model": options.model, "model_sha256": embedder.fingerprint}
     result |= {"semcor_sha256": hashlib.sha256(semcor.read_bytes()).hexdigest()}
     found = measure(cases, control, embedder.bilm)
@@ -312,7 +312,7 @@ def main() -> None:
     print(f"{len(cases)} words; chosen: {found['chosen']}; words of one sense: {one}; shifts: {found['shift_auc']}")
     result |= {"seconds": round(time.perf_counter() - start), **found}
     if options.json:
-        options.json.write_text(json.dumps(result, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        write(options.json, result)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """Write down what a finished training run reached, for the tables of docs/pretraining.md.
 
     python bench/language_models.py text DATA --output FOLDER          task data without labels, to fine-tune on
-    python bench/language_models.py run RUN --name "Penn Treebank" --test FILE --json results/lm-ptb.json
-    python bench/language_models.py finetune RUN --name "SST" --json results/finetune-sst.json
+    python bench/language_models.py run RUN --name "Penn Treebank" --test FILE --json results/pretraining/ptb.json
+    python bench/language_models.py finetune RUN --name "SST" --json results/fine-tuning/sst.json
 
 RUN is the folder of `elmokit pretrain` or `elmokit finetune`. Perplexities are those of whole files; the run itself has
 measured its held-out one.
@@ -24,7 +24,8 @@ from elmokit.training.pretraining import evaluate_both
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import provenance
+from bench.provenance import provenance
+from bench.results import write
 from bench.tasks import SETTINGS
 
 TEXTS = {"sst": "sst-5", "conll2003": "conll2003", "sick": "sick", "ewt": "ewt", "litbank": "litbank"}
@@ -93,6 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.kind == "text":
         return write_task_text(options.run, options.output)
+    origin = provenance("language_models.py")
     result = describe(options.run, options.name)
     if options.kind == "run":
         bilm = elmokit.load(options.run / "model")
@@ -105,9 +107,8 @@ def main() -> None:
     else:
         own = json.loads((options.run / "result.json").read_text(encoding="utf-8"))
         result |= {"before": own["before"], "after": own["heldout"]}
-    names = " ".join(Path(word).name if "/" in word else word for word in sys.argv[1:])
-    result |= provenance(f"python bench/language_models.py {names}")
-    options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    result |= origin
+    write(options.json, result)
     print(json.dumps(result, indent=1))
 
 

@@ -2,15 +2,12 @@
 
 import os
 import statistics
-import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-
-import elmokit
 
 _DISTURBED = 0.08
 
@@ -86,22 +83,3 @@ def bandwidth(size: int = 2**28) -> float:
         best = min(best, time.perf_counter() - start)
     torch.set_num_threads(before)
     return size / best
-
-
-def provenance(command: str) -> dict[str, object]:
-    """What a result needs so that somebody else can judge it."""
-    root = Path(__file__).parents[1]
-    commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)
-    names = {
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if "model name" in line
-    }
-    return {
-        "command": command,
-        "commit": commit.stdout.strip(),
-        "elmokit": elmokit.__version__,
-        "torch": torch.__version__,
-        "cpu": f"{os.cpu_count()} × {', '.join(sorted(names))}, {torch.backends.cpu.get_cpu_capability()}",
-        "date": time.strftime("%Y-%m-%d"),
-    }

@@ -1,14 +1,13 @@
 """Peak memory of `elmokit embed`: does it stay flat in the number of lines, and what does the full model need?
 
-    python bench/memory.py --json results/embed-memory.json                 10,000 and 1,000,000 short lines, tiny model
-    python bench/memory.py --full --json results/embed-memory-full.json     prose, official full size, random weights
+    python bench/memory.py --json results/embedding/memory.json             10,000 and 1,000,000 short lines, tiny model
+    python bench/memory.py --full --json results/embedding/memory-full.json prose, official full size, random weights
 
 A peak is the kernel's own count of a process's resident memory (VmHWM), mapped files and the interpreter included. The
 process reads it itself at its end: what a parent is told of its children includes its own memory before the exec.
 """
 
 import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench.embed import build, read_sentences  # noqa: E402
-from bench.machine import provenance  # noqa: E402
+from bench.provenance import provenance  # noqa: E402
+from bench.results import write  # noqa: E402
 
 FORMATS = ("hdf5", "npz", "parquet", "jsonl")
 COUNTS = (10_000, 1_000_000)
@@ -87,12 +87,12 @@ def main() -> None:
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
     parser.add_argument("--full", action="store_true")
     arguments = parser.parse_args()
+    origin = provenance("memory.py") if arguments.json else {}
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         result = full_size(place) if arguments.full else by_lines(place, arguments.formats)
     if arguments.json:
-        command = "python " + " ".join(["bench/memory.py", *sys.argv[1:]])
-        arguments.json.write_text(json.dumps(provenance(command) | result, indent=2) + "\n", encoding="utf-8")
+        write(arguments.json, origin | result)
 
 
 if __name__ == "__main__":

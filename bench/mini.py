@@ -1,11 +1,12 @@
-"""Measure the packaged model and write down all that its card says.
+r"""Measure the packaged model and write down all that its card says.
 
-    python bench/mini.py MODEL --run RUN --version 1 --json results/mini.json
-    python bench/mini.py MODEL --run RUN --version 2 --before results/mini.json --json results/mini-pass-2.json
+    python bench/mini.py MODEL --run RUN --version 1 --json results/pretraining/mini.json
+    python bench/mini.py MODEL --run RUN --version 2 --before results/pretraining/mini.json \
+        --json results/pretraining/mini-pass-2.json
 
 MODEL is what `elmokit convert --float16` made of the run's model, RUN the folder of `elmokit pretrain`. The probes are
-those that `bench/probes.py` and `bench/senses.py` left of the same MODEL in results/, in mini-probes.json and
-mini-senses.json or as the JSON is named. --before names the results of the model that RUN went on from: what that one
+those that `bench/probes.py` and `bench/senses.py` left of the same MODEL in results/probes and results/senses, under
+the name of the JSON. --before names the results of the model that RUN went on from: what that one
 had seen and the time it took are added. WikiText-2 is mapped to our tokens: titles dropped, `@-@` and its like joined
 again, the space before punctuation and clitics taken out, the text tokenised as any other, and each `<unk>` read and
 counted as <UNK>.
@@ -27,9 +28,9 @@ from elmokit.training.pretraining import evaluate_both
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.language_models import digest, training_hours
-from bench.machine import provenance
 from bench.places import DATA
-from bench.results import read
+from bench.provenance import provenance, show_word
+from bench.results import read, write
 
 _STAND_IN = "Zqunkqz"
 _JOINED = (
@@ -79,7 +80,7 @@ def count_data(folder: Path) -> dict[str, int]:
 
 def describe_training(run: Path, before: Path | None) -> dict[str, object]:
     """The run, and what was before it."""
-    earlier = read(before.stem) if before else None
+    earlier = json.loads(before.read_text(encoding="utf-8")) if before else None
     first = earlier["training"] if earlier else {"tokens_seen": 0, "steps": 0, "hours": 0.0, "course": []}
     own = [one | {"predictions": one["predictions"] + first["tokens_seen"]} for one in read_course(run)]
     settings = json.loads((run / "run.json").read_text(encoding="utf-8"))
@@ -112,7 +113,7 @@ def read_course(run: Path) -> list[dict[str, float]]:
 
 def read_probes(results: Path, fingerprint: str) -> list[dict[str, object]]:
     """What stands beside the results, as rows of a model card."""
-    probes, senses = (read(f"{results.stem}-{name}") for name in ("probes", "senses"))
+    probes, senses = (read(f"{subject}/{results.stem}") for subject in ("probes", "senses"))
     for found in (probes, senses):
         if found["model_sha256"] != fingerprint:
             sys.exit(f"what `{found['command']}` left is of another model: measure this one first")
@@ -149,6 +150,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()
+    before = ["--before", show_word(str(options.before))] if options.before else []
+    shown = ["MODEL --run RUN --version", options.version, *before, "--json", show_word(str(options.json))]
+    origin = provenance("mini.py", shown)
     bilm = elmokit.load(options.model)
     own = fingerprint(bilm)
     probes = read_probes(options.json, own)
@@ -173,11 +177,7 @@ def main() -> None:
     result |= {"data": count_data(options.data / "lm") | {"tokens": corpus["num_words"]}}
     training = describe_training(options.run, options.before)
     result |= {"training": training, "perplexity": perplexity, "probes": probes}
-    before = f" --before {options.before}" if options.before else ""
-    result |= provenance(
-        f"python bench/mini.py MODEL --run RUN --version {options.version}{before} --json {options.json}"
-    )
-    options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write(options.json, result | origin)
     print(
         json.dumps(
             {

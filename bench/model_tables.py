@@ -3,12 +3,12 @@
 from bench.results import read, source
 
 MINILM_LAYERS = 7
-PASSES = ("mini", "mini-pass-2")
+PASSES = ("pretraining/mini", "pretraining/mini-pass-2")
 """Results after one pass over the corpus and after more."""
 
 
 def course() -> list[str]:
-    result = read("mini")
+    result = read("pretraining/mini")
     found, tokens = result["training"]["course"], result["data"]["tokens"]
     counts = (f"{one['predictions'] / 1e6:.1f}M" for one in found)
     return [
@@ -46,7 +46,7 @@ def passes() -> list[str]:
 
 
 def perplexity() -> list[str]:
-    result = read("mini")
+    result = read("pretraining/mini")
     lines = [
         "| held-out text | forward | backward | average | sentences alone: average | unknown words |",
         "|---|---|---|---|---|---|",
@@ -70,7 +70,7 @@ def perplexity() -> list[str]:
 def probes() -> list[str]:
     found, peers, senses, peer, chance, static = (
         read(name)
-        for name in ("mini-probes", "peers-probes", "mini-senses", "minilm-senses", "random-senses", "glove-senses")
+        for name in ("probes/mini", "probes/peers", "senses/mini", "senses/minilm", "senses/random", "senses/glove")
     )
     rows, f1 = {**peers["rows"], **found["rows"]}, senses["wsd"]["f1"]["ALL"]
     lines = [
@@ -117,7 +117,7 @@ def best(rows: dict, name: str, task: str) -> str:
 
 
 def speed() -> list[str]:
-    found = read("mini-speed")
+    found = read("embedding/minilm-speed")
     ours, theirs = (found["rows"][name]["words_per_second"] for name in ("model", "minilm"))
     return [
         f"**{found['ratio']} × MiniLM's words a second** in one interleaved run on {found['threads']} cores "
@@ -129,7 +129,7 @@ def speed() -> list[str]:
 
 
 def contexts() -> list[str]:
-    found = read("mini-senses")
+    found = read("senses/mini")
     means = found["word_in_context"]["mean_auc"]
     names = [way if way == "mean" else f"layer {way}" for way in means]
     words = ", ".join(f"*{word['form']}*" for word in found["word_in_context"]["words"].values())
@@ -146,7 +146,7 @@ def contexts() -> list[str]:
 
 
 def parts_of_speech() -> list[str]:
-    own, universal = read("mini-probes"), read("mini-upos")
+    own, universal = read("probes/mini"), read("probes/mini-upos")
     first, second = own["rows"]["model"]["pos"], universal["rows"]["model"]["upos"]
     lines = ["| accuracy on UD-EWT, test | XPOS | UPOS |", "|---|---|---|"]
     for way in first["candidates"]:
@@ -166,7 +166,7 @@ def sense_rows(f1: dict) -> list[str]:
 
 
 def nearest_senses() -> list[str]:
-    found = read("mini-senses")
+    found = read("senses/mini")
     off = sum(found["wsd"]["backed_off"].values())
     return [
         *sense_rows(found["wsd"]["f1"]),
@@ -177,12 +177,12 @@ def nearest_senses() -> list[str]:
 
 
 def votes() -> list[str]:
-    found = read("mini-senses")
+    found = read("senses/mini")
     return sense_rows(found["votes"]["f1"]) + source(found)
 
 
 def groups() -> list[str]:
-    found = read("mini-induction")
+    found = read("usage/induction")
     lines = [
         "| groups of uses, their number | V-measure | B³ | adjusted Rand | groups a word |",
         "|---|---|---|---|---|",
@@ -204,7 +204,7 @@ def groups() -> list[str]:
 
 
 def index() -> list[str]:
-    found = read("mini-neighbours")
+    found = read("usage/neighbors")
     lines = [f"| an index of {found['tokens']:,} tokens | ratio | measured |", "|---|---|---|"]
     for name, row in found["rows"].items():
         value = f"{row['tokens_per_second']:,} tokens/s" if "tokens_per_second" in row else f"{row['milliseconds']} ms"
@@ -228,7 +228,7 @@ def around(sentence: str, word: str, *, side: int = 34) -> str:
 
 
 def shifts() -> list[str]:
-    found = read("mini-shifts")
+    found = read("usage/shifts")
     first, second = (name.partition("-")[0].capitalize() for name in found["corpora"])
     lines = [f"| word | {first} | {second} | shift | in {first} | in {second} |", "|---|---|---|---|---|---|"]
     for row in found["words"]:

@@ -1,6 +1,6 @@
 """What a neighbor index costs beyond embedding, and a search beyond the matrix product that it needs.
 
-    python bench/neighbors.py --model PATH --corpus TEXT --json results/neighbours.json
+    python bench/neighbors.py --model PATH --corpus TEXT --json results/usage/neighbors.json
 
 Build: the same sentences through `embed_stream`, consumed (= 1), and into an index on disk; the embedder has seen the
 words before. Search: one query's top layer against all tokens and against the occurrences of a frequent word, beside
@@ -10,7 +10,6 @@ search, and how many of the exact ten it finds.
 """
 
 import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -25,7 +24,9 @@ import torch
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.machine import Timing, interleave, provenance  # noqa: E402
+from bench.machine import Timing, interleave  # noqa: E402
+from bench.provenance import provenance  # noqa: E402
+from bench.results import write  # noqa: E402
 from elmokit.analysis.neighbors.build import corpus_hash, open_index  # noqa: E402
 from elmokit.analysis.neighbors.index import NeighborIndex  # noqa: E402
 from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest  # noqa: E402
@@ -154,9 +155,10 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="on the disk that is to be measured")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
-    result = provenance("python " + " ".join(["bench/neighbors.py", *sys.argv[1:]])) | measure(arguments)
+    origin = provenance("neighbors.py") if arguments.json else {}
+    result = origin | measure(arguments)
     if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write(arguments.json, result)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Draw the pictures of docs/pictures again from results/*.json, without a run.
+"""Draw the pictures of docs/pictures again from results/, without a run.
 
 python bench/pictures.py
 """
@@ -51,8 +51,8 @@ def efficiency(found: dict[str, Any]) -> Chart:
 def main() -> None:
     """Every picture that is there is drawn from the result of its name."""
     for path in sorted((ROOT / "docs/pictures").glob("*.svg")):
-        found = read(f"task-{path.stem}")
-        study = found["study"]
+        study = next(name for name in ("learning-curves", "sample-efficiency", *STUDIES) if path.stem.startswith(name))
+        found = read(f"tasks/{study}/{path.stem.removeprefix(f'{study}-')}")
         chart = (
             curves(found)
             if study == "learning-curves"

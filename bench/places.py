@@ -1,9 +1,13 @@
-"""Where the checkout and the data are."""
+"""Where the checkout, the data and the fixtures are; benchmarks, tools and tests look here."""
 
 import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
+RESULTS = ROOT / "results"
+SHARED = ROOT.parent / "shared"
+"""The folder with data and fixtures, where the environment names no other; docs/data.md lists its files."""
+DATA = Path(os.environ.get("ELMOKIT_DATA") or SHARED / "data")
+FIXTURES = Path(os.environ.get("ELMOKIT_FIXTURES") or SHARED / "fixtures")
 GLOVE = "vectors/glove100-top20k.txt.xz"
 """Below the data directory."""

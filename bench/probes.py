@@ -1,10 +1,10 @@
 """Linear probes of frozen vectors: parts of speech (UD EWT) and names (CoNLL-2003), ours and peers'.
 
-    python bench/probes.py --model MODEL --json results/…            our model, its layer 0, random weights
-    python bench/probes.py --minilm --json results/…                 without a model: GloVe, and all-MiniLM-L6-v2
+    python bench/probes.py --model MODEL --json FILE                 our model, its layer 0, random weights
+    python bench/probes.py --minilm --json FILE                      without a model: GloVe, and all-MiniLM-L6-v2
     python bench/probes.py --model MODEL --tasks upos --only model   universal tags instead of the treebank's own
     python bench/probes.py --only minilm --minilm                    rows whose name contains this
-    python bench/probes.py --model MODEL --speed --json results/…    words a second beside MiniLM, interleaved
+    python bench/probes.py --model MODEL --speed --json FILE         words a second beside MiniLM, interleaved
 
 The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardised
 vectors (`elmokit.analysis.probes.linear`); layer and L2 are chosen on dev, all figures are percent. "layer 0" is the
@@ -43,9 +43,11 @@ from elmokit.text.files import file_sha256
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import interleave, provenance
+from bench.machine import interleave
 from bench.minilm import MiniLM
 from bench.places import DATA, GLOVE, ROOT
+from bench.provenance import provenance
+from bench.results import write
 
 FOLDERS = {"pos": "pos/ud_ewt", "ner": "ner/conll2003", "upos": "pos/ud_ewt"}
 QUICK_TRAIN, QUICK_CHOOSE = 6000, 1000
@@ -257,10 +259,10 @@ def main() -> None:
     if options.speed and not options.model:
         parser.error("--speed needs --model")
     torch.set_num_threads(options.threads)
-    result = provenance("python " + " ".join(["bench/probes.py", *sys.argv[1:]]))
+    result = provenance("probes.py") if options.json else {}
     result |= speed(options) if options.speed else measure(options)
     if options.json:
-        options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write(options.json, result)
 
 
 if __name__ == "__main__":

@@ -2,19 +2,18 @@
 part of them is worth, and same sense against different senses.
 
     python bench/senses.py MODEL                        a model's folder, file or published name
-    python bench/senses.py MODEL --json results/…       the same, written down
+    python bench/senses.py MODEL --json FILE            the same, written down
     python bench/senses.py MODEL --parts brown1,brown2  sense vectors from a part of SemCor
-    python bench/senses.py minilm --json results/…      the nearest senses of all-MiniLM-L6-v2 (see bench/minilm.py);
+    python bench/senses.py minilm --json FILE           the nearest senses of all-MiniLM-L6-v2 (see bench/minilm.py);
                                                         likewise random (mini's size, random weights) and glove
 
 Sense vectors come from SemCor 3.0, as a whole if not said otherwise; the sets are those of Raganato et al. (2017), and
-"ALL without semeval2007" is what the paper reports. The data directory is $ELMOKIT_DATA or ../shared/data; layers are
+"ALL without semeval2007" is what the paper reports. The data directory is that of `bench/places.py`; layers are
 kept in the user's cache. `wsd_scores`, `vote_scores` and `context_scores` take any function from sentences to layers:
 other models can be measured too.
 """
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -42,10 +41,11 @@ from elmokit.text.files import file_sha256
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.machine import provenance  # noqa: E402
 from bench.minilm import MiniLM, find_weights  # noqa: E402
 from bench.places import DATA, GLOVE  # noqa: E402
 from bench.probes import data_hashes, glove_layers, random_twin  # noqa: E402
+from bench.provenance import provenance  # noqa: E402
+from bench.results import write  # noqa: E402
 
 
 def minilm_layers() -> Embed:
@@ -160,7 +160,8 @@ def main() -> None:
     if not (arguments.data / "wsd").is_dir():
         parser.error(f"no wsd in the data directory {arguments.data}: set ELMOKIT_DATA")
     start = time.perf_counter()
-    result = provenance("python " + " ".join(["bench/senses.py", *sys.argv[1:]])) | {"model": arguments.model}
+    origin = provenance("senses.py") if arguments.json else {}
+    result = origin | {"model": arguments.model}
     result["data_sha256"] = data_hashes(arguments.data / "wsd")
     parts = arguments.parts.split(",")
     if arguments.model in PEERS:
@@ -181,7 +182,7 @@ def main() -> None:
     result["seconds"] = round(time.perf_counter() - start)
     print(f"{result['seconds']} s")
     if arguments.json:
-        arguments.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write(arguments.json, result)
 
 
 if __name__ == "__main__":

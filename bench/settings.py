@@ -1,7 +1,8 @@
-"""Compare settings for the packaged model: short pretraining runs that cost the same CPU time.
+r"""Compare settings for the packaged model: short pretraining runs that cost the same CPU time.
 
     python bench/settings.py train --corpus SHARDS --vocab VOCAB100K --heldout FILE --output RUNS
-    python bench/settings.py measure --corpus SHARDS --heldout FILE --output RUNS --json results/settings.json
+    python bench/settings.py measure --corpus SHARDS --heldout FILE --output RUNS \
+        --json results/pretraining/settings.json
 
 Each setting is the preset `mini` with a few changes. Its speed is measured first, on one core and in CPU seconds, and
 then it gets as many steps as the budget allows, with the learning-rate schedule of a whole run. Runs that are done are
@@ -33,7 +34,8 @@ from elmokit.training.pretraining import RunFiles, pretrain
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import provenance
+from bench.provenance import provenance
+from bench.results import write
 
 COMMON = 50_000
 SETTINGS: dict[str, dict[str, object]] = {
@@ -131,6 +133,7 @@ def measure(options: argparse.Namespace) -> None:
     """Perplexity on the common footing and the probe of every model there is."""
     from bench.probes import probe_pos
 
+    origin = provenance("settings.py", ["measure …"])
     words = list(read_vocabulary(options.output / f"vocab-{COMMON}.txt").tokens)
     text = read_text([options.heldout], input="text", max_predictions=CHECKED)
     before = json.loads(options.json.read_text(encoding="utf-8"))["rows"] if options.json.exists() else []
@@ -161,8 +164,8 @@ def measure(options: argparse.Namespace) -> None:
     if found is None:
         return print("all models were measured before")
     result = {"rows": rows, "common_words": COMMON, "predictions": found.num_predictions, "oov_rate": found.oov_rate}
-    result |= {"heldout": options.heldout.name, "seed": 0} | provenance("python bench/settings.py measure …")
-    options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    result |= {"heldout": options.heldout.name, "seed": 0} | origin
+    write(options.json, result)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """The words whose use differs most between Wikipedia and the books of $ELMOKIT_DATA, written down with what made them.
 
-    python bench/shifts.py --model mini --output FOLDER --json results/mini-shifts.json
+    python bench/shifts.py --model mini --output FOLDER --json results/usage/shifts.json
 
 FOLDER gets the page of `elmokit analyze senses --rank 20`; one that is there already is not made again.
 """
@@ -15,8 +15,9 @@ from elmokit.text.files import file_sha256
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import provenance
 from bench.places import DATA
+from bench.provenance import provenance, show_word
+from bench.results import write
 
 CORPORA = {"--corpus": "lm/wikipedia-00.txt.xz", "--against": "lm/books-00.txt.xz"}
 
@@ -27,6 +28,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, required=True)
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()
+    origin = provenance("shifts.py", ["--model", options.model, "--output FOLDER --json", show_word(str(options.json))])
     report = options.output / "report.json"
     if not report.exists():
         command = [sys.executable, "-m", "elmokit", "analyze", "senses", "--rank", "20", "--input", "text"]
@@ -35,8 +37,7 @@ def main() -> None:
     found = json.loads(report.read_text(encoding="utf-8"))
     del found["files"]
     found["data"] = [{"file": path, "sha256": file_sha256(DATA / path)} for path in CORPORA.values()]
-    found |= provenance(f"python bench/shifts.py --model {options.model} --output FOLDER --json {options.json}")
-    options.json.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    write(options.json, found | origin)
     print(f"wrote {options.json}")
 
 

@@ -1,7 +1,7 @@
 """Train the static word vectors of the tasks' baseline: skip-gram on the very text of the packaged model.
 
     pip install gensim
-    python bench/skipgram.py 'SHARDS/*.xz' vectors.txt --json results/skipgram.json
+    python bench/skipgram.py 'SHARDS/*.xz' vectors.txt --json results/tasks/skipgram.json
 
 The vectors are written as word2vec text, which `elmokit task … --vectors` reads. One thread, so that a seed gives the
 same vectors again.
@@ -21,7 +21,8 @@ from elmokit.text.files import find_files, open_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import provenance
+from bench.provenance import provenance
+from bench.results import write
 
 SETTINGS = {"vector_size": 100, "window": 5, "min_count": 5, "sg": 1, "negative": 5, "sample": 1e-3, "epochs": 2}
 
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    origin = provenance("skipgram.py", ["SHARDS", "vectors.txt"]) if options.json else {}
     files = find_files([options.corpus])
     start = time.monotonic()
     model = Word2Vec(Sentences(files), workers=1, seed=options.seed, **SETTINGS)
@@ -60,11 +62,11 @@ def main() -> None:
         "tokens": model.corpus_total_words,
         "seconds": time.monotonic() - start,
         "files": [path.name for path in files],
-        **provenance("python bench/skipgram.py SHARDS vectors.txt"),
+        **origin,
     }
     print(json.dumps(found))
     if options.json:
-        options.json.write_text(json.dumps(found, indent=2) + "\n")
+        write(options.json, found)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Write the tables of the documents from results/*.json: no figure there is typed by hand.
+"""Write the tables of the documents from results/: no figure there is typed by hand.
 
 python bench/tables.py            rewrite the tables
 python bench/tables.py --check    exit 1 if they are not what the results say
@@ -10,7 +10,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import model_tables, task_tables
+from bench import model_tables, result_table, task_tables
 from bench.places import ROOT
 from bench.results import read, read_all, source
 
@@ -18,7 +18,7 @@ NAMES = {"pure": "portable steps", "native": "fused cell", "int8": "int8"}
 
 
 def throughput() -> list[str]:
-    full, small = read("embed-full"), read("embed-small")
+    full, small = read("embedding/throughput-full"), read("embedding/throughput-small")
     lines = [
         "| × AllenNLP | full (4096/512) | of the GEMM roofline | small (1024/128) | of the GEMM roofline |",
         "|---|---|---|---|---|",
@@ -43,8 +43,8 @@ def throughput() -> list[str]:
 
 
 def int8() -> list[str]:
-    trained, mini, coarse = (read(f"embed-int8-{name}") for name in ("trained", "mini", "mini-63"))
-    rows = {f"{size}, random weights": read(f"embed-{size}") for size in ("full", "small")}
+    trained, mini, coarse = (read(f"embedding/int8-{name}") for name in ("trained", "mini", "mini-63"))
+    rows = {f"{size}, random weights": read(f"embedding/throughput-{size}") for size in ("full", "small")}
     rows["bilm-tf's small test model (64/16), trained"] = trained
     rows["mini (512/128), trained"] = mini
     rows["mini, on a processor without 8-bit dot products"] = coarse
@@ -56,7 +56,7 @@ def int8() -> list[str]:
 
 
 def latency() -> list[str]:
-    full, small = read("embed-latency-full"), read("embed-latency-small")
+    full, small = read("embedding/latency-full"), read("embedding/latency-small")
     lines = ["| one sentence of 20 tokens | full | small |", "|---|---|---|"]
     for key, text in {"allennlp": "AllenNLP", **NAMES}.items():
         f, s = full["rows"][key], small["rows"][key]
@@ -73,7 +73,7 @@ def latency() -> list[str]:
 
 
 def linear() -> list[str]:
-    result = read("embed-linear")
+    result = read("embedding/linear")
     rows = result["tokens_per_second_relative_to_1k"]
     return [
         f"Tokens/s relative to 1,000 sentences of 20 tokens: 100,000 sentences **{rows['100k']:.2f}**, "
@@ -83,12 +83,12 @@ def linear() -> list[str]:
 
 
 def memory() -> list[str]:
-    result = read("embed-memory")
+    result = read("embedding/memory")
     lines = ["| `elmokit embed`, peak MB | 10,000 lines | 1,000,000 lines | growth |", "|---|---|---|---|"]
     for suffix in (suffix for suffix in ("hdf5", "npz", "parquet", "jsonl") if suffix in result):
         row = result[suffix]
         lines.append(f"| .{suffix} | {row['10000']} | {row['1000000']} | {row['growth']} |")
-    wide = read("embed-memory-full")
+    wide = read("embedding/memory-full")
     full = wide["full"]
     lines += [
         "",
@@ -103,7 +103,7 @@ def training() -> list[str]:
         "| one step of 128 × 20 tokens, both directions | negatives | × straightforward | tokens/s |",
         "|---|---|---|---|",
     ]
-    results = [read(name) for name in ("train-small", "train-mini", "train-mini-8192")]
+    results = [read(f"training/{name}") for name in ("small", "mini", "mini-8192")]
     for name, result in zip(
         ("small (1024/128, 2048 filters)", *2 * ("mini (512/128, 496 filters)",)), results, strict=True
     ):
@@ -125,7 +125,7 @@ def training() -> list[str]:
 
 
 def processes() -> list[str]:
-    result = read("train-processes")
+    result = read("training/processes")
     return [
         f"Two processes on two cores do a step of the same global batch **{result['ratio']} ×** as fast as one process "
         "on one core.",
@@ -134,7 +134,7 @@ def processes() -> list[str]:
 
 
 def training_memory() -> list[str]:
-    result = read("train-memory")
+    result = read("training/memory")
     return [
         f"Streaming a list of shards of {result['corpus_gigabytes']} GB (the shards of a corpus repeated), the process "
         f"stands {result['above_model_megabytes']} MB above its model; between a tenth and the whole of the measured "
@@ -144,7 +144,7 @@ def training_memory() -> list[str]:
 
 
 def original() -> list[str]:
-    result = read("train-original")
+    result = read("training/original")
     words = 768_648_884
     days = 10 * words / result["tokens_per_second"] / 86400
     return [
@@ -164,7 +164,7 @@ def language_models() -> list[str]:
         "| | state carried: forward | backward | average | state reset: average | vocabulary | unknown | hours |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    results = read_all("lm-")
+    results = [read(f"pretraining/{name}") for name in ("ptb", "wikitext-2")]
     for result in results:
         for split in ("valid", "test"):
             carry, reset = result[split]["carry"], result[split]["reset"]
@@ -178,7 +178,7 @@ def language_models() -> list[str]:
 
 def finetuning() -> list[str]:
     lines = ["| fine-tuned on | before | after | known words: before | after |", "|---|---|---|---|---|"]
-    results = read_all("finetune-")
+    results = read_all("fine-tuning")
     for result in results:
         before, after = result["before"]["reset"], result["after"]["reset"]
         lines.append(
@@ -189,7 +189,7 @@ def finetuning() -> list[str]:
 
 
 def settings() -> list[str]:
-    result = read("settings")
+    result = read("pretraining/settings")
     lines = [
         "| preset `mini`, 64 × 20, but | parameters | CPU s | predictions | perplexity | POS, layer 1 | layer 2 | mean "
         "| concatenated |",
@@ -212,6 +212,7 @@ def settings() -> list[str]:
 
 
 PAGES = {
+    "bench/README.md": (result_table.results,),
     "README.md": (task_tables.gains,),
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
     "docs/pretraining.md": (original, settings, model_tables.course, model_tables.passes, finetuning, language_models),

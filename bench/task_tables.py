@@ -36,7 +36,7 @@ FIGURES = {
 
 def in_order(study: str, name: str = "") -> list[dict]:
     """The results of a study in the order of the paper's table: the main ones, or those of a name beside them."""
-    found = [result for result in read_all(f"task-{study}-") if result.get("name", "") == name]
+    found = [result for result in read_all(f"tasks/{study}") if result.get("name", "") == name]
     return sorted(found, key=lambda result: list(DATA).index(result["data"]))
 
 
@@ -110,7 +110,7 @@ def tuned_bilms() -> list[str]:
     results, tunings = in_order("compare", "tuned"), []
     for result in results:
         models = result["setting"]["bilms"].values()
-        (tuning,) = (found for found in read_all("finetune-") if found["model"] in models)
+        (tuning,) = (found for found in read_all("fine-tuning") if found["model"] in models)
         (elmo, tuned), base = result["others"], result["baseline"]
         lines.append(
             f"| {DATA[result['data']]} | {len(result['seeds'])} | {mean(base['test'])} | {mean(elmo['test'])} | "
@@ -130,7 +130,7 @@ def attempts() -> list[str]:
 def grid() -> list[str]:
     """What the preset reaches on dev, from the comparisons, and below it what other settings do."""
     lines = ["| data | | settings | seeds | dev |", "|---|---|---|---|---|"]
-    results, presets = read_all("task-grid-"), in_order("compare")
+    results, presets = read_all("tasks/grid"), in_order("compare")
     for preset in presets:
         own = [(result, row) for result in results if result["data"] == preset["data"] for row in result["rows"]]
         for side, text, figures in (
@@ -232,7 +232,7 @@ def learning_curves() -> list[str]:
 
 
 def epochs() -> list[str]:
-    results = read_all("task-epochs-")
+    results = read_all("tasks/epochs")
     lines = ["| an epoch with ELMo ÷ one without, layers in the store | ratio |", "|---|---|"]
     lines += [f"| {DATA[result['data']]} | {result['ratio']} |" for result in results]
     return lines + source(*results)

@@ -1,4 +1,4 @@
-"""The six tasks with and without ELMo on the data of $ELMOKIT_DATA, and what came out as results/task-….json.
+"""The six tasks with and without ELMo on the data of $ELMOKIT_DATA, and what came out as results/tasks/STUDY/DATA.json.
 
     python bench/tasks.py compare conll2003 --runs RUNS --vectors skipgram.txt      Table 1
     python bench/tasks.py compare conll2003 --runs RUNS --vectors skipgram.txt -- --also random
@@ -12,7 +12,7 @@
 
 What stands behind -- goes to the command `elmokit task compare` or `elmokit analyze …`, or names attempts, of which
 `elmo` is the first, or points of a grid such as `baseline:dropout`. With --name NAME the result is
-results/task-STUDY-DATA-NAME.json, beside the main one. All is resumable: repeat the command. The baseline's words are
+results/tasks/STUDY/DATA-NAME.json, beside the main one. All is resumable: repeat the command. The baseline's words are
 the vectors of bench/skipgram.py beside GloVe's of the data directory.
 """
 
@@ -38,8 +38,9 @@ from elmokit.text.files import file_sha256, open_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import provenance
-from bench.places import DATA, GLOVE, ROOT
+from bench.places import DATA, GLOVE, RESULTS, ROOT
+from bench.provenance import provenance
+from bench.results import write
 
 STUDIES = {
     "compare": (["task", "compare"], "comparison.json"),
@@ -291,6 +292,16 @@ OTHERS = {
 """Studies that are no command of ours."""
 
 
+def shown_words(options: argparse.Namespace) -> list[str]:
+    """The command as a result shows it."""
+    shown = [options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
+    shown += [f"--fraction {options.fraction}"] if options.fraction else []
+    shown += [f"--rounds {options.rounds}"] if options.study == "epochs" else []
+    shown += [f"--name {options.name}"] if options.name else []
+    shown += [f"--seeds '{options.seeds}'"] if options.seeds else []
+    return [*shown, "--", *map(short, options.further)] if options.further else shown
+
+
 def short(word: str) -> str:
     """A word of a command, of a path in it the last two parts only."""
     before, equals, path = word.rpartition("=")
@@ -320,17 +331,10 @@ def main() -> None:
     options = parser.parse_args(words[:cut])
     options.further = words[cut + 1 :]
     options.vectors.append(options.data / GLOVE)
+    origin = provenance("tasks.py", shown_words(options))
     found = OTHERS.get(options.study, run_study)(options)
-    shown = ["python bench/tasks.py", options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
-    shown += [f"--fraction {options.fraction}"] if options.fraction else []
-    shown += [f"--rounds {options.rounds}"] if options.study == "epochs" else []
-    shown += [f"--name {options.name}"] if options.name else []
-    shown += [f"--seeds '{options.seeds}'"] if options.seeds else []
-    shown += ["--", *map(short, options.further)] if options.further else []
-    path = ROOT / f"results/task-{'-'.join(filter(None, (options.study, options.setting, options.name)))}.json"
-    path.write_text(
-        json.dumps(found | provenance(" ".join(shown)), indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
-    )
+    path = RESULTS / "tasks" / options.study / f"{'-'.join(filter(None, (options.setting, options.name)))}.json"
+    write(path, found | origin)
     print(f"wrote {path.relative_to(ROOT)}")
 
 

@@ -1,26 +1,23 @@
 """Measure the tokeniser and the sentence splitter: agreement with NLTK and with hand-made gold, and speed.
 
-    python bench/tokenizer.py --speed --compare nltk --json results/text-tokenizer.json
-    python bench/tokenizer.py --sentences --json results/text-sentences.json
+    python bench/tokenizer.py --compare nltk --json results/text/agreement.json
+    python bench/tokenizer.py --speed --json results/text/speed.json
+    python bench/tokenizer.py --sentences --json results/text/sentences.json
 
 The script is not called `tokenize.py`: beside other scripts that name would hide the standard library's module.
-`--compare` and `--sentences` need the data directory ($ELMOKIT_DATA or ../shared/data); `--speed` falls back on the
-text in tests/fixtures. pysbd is measured too if it can be imported (`pip install --target DIR pysbd==0.3.4` and
+`--compare` and `--sentences` need the data directory ($ELMOKIT_DATA); `--speed` falls back on the text in
+tests/fixtures. pysbd is measured too if it can be imported (`pip install --target DIR pysbd==0.3.4` and
 `PYTHONPATH=DIR`).
 """
 
 import argparse
 import collections
-import datetime
 import importlib.util
 import itertools
-import json
 import lzma
 import random
 import re
-import shlex
 import statistics
-import subprocess
 import sys
 import time
 import xml.etree.ElementTree as ElementTree
@@ -30,7 +27,6 @@ from typing import Any
 
 from nltk.tokenize import NLTKWordTokenizer
 
-from elmokit._version import __version__
 from elmokit.text.files import file_sha256
 from elmokit.text.sentences import split_sentences
 from elmokit.text.tokenize import tokenize
@@ -38,6 +34,8 @@ from elmokit.text.tokenize import tokenize
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.places import DATA, ROOT
+from bench.provenance import provenance
+from bench.results import write
 
 NLTK = NLTKWordTokenizer()
 Spans = list[tuple[int, int]]
@@ -306,23 +304,10 @@ def measure_speed(rounds: int = 7) -> tuple[Figures, list[Path]]:
     return figures, paths
 
 
-def write_json(path: Path, what: str, files: list[Path], figures: Figures) -> None:
-    """Write the figures with all that is needed to make them again."""
-    git = ["git", "--no-optional-locks", "-C", str(ROOT)]
-    commands = ([*git, "rev-parse", "--short", "HEAD"], [*git, "status", "--porcelain", "src/elmokit/text", "bench"])
-    head, changed = (subprocess.run(c, capture_output=True, text=True, check=False).stdout.strip() for c in commands)
+def describe(files: list[Path]) -> dict[str, str]:
+    """The sums of the files that were read."""
     names = {file.relative_to(DATA if file.is_relative_to(DATA) else ROOT).as_posix(): file for file in files}
-    record = {
-        "what": what,
-        "data": {name: file_sha256(file) for name, file in sorted(names.items())},
-        "command": shlex.join(["python", "bench/tokenizer.py", *sys.argv[1:]]),
-        "figures": figures,
-        "commit": (head + "-dirty" * bool(changed)) or "uncommitted",
-        "elmokit": __version__,
-        "date": datetime.date.today().isoformat(),
-    }
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return {name: file_sha256(file) for name, file in sorted(names.items())}
 
 
 def main() -> None:
@@ -338,6 +323,7 @@ def main() -> None:
     files: list[Path] = []
     if (args.compare or args.sentences) and not DATA.is_dir():
         parser.error(f"no data directory {DATA}: set ELMOKIT_DATA to it")
+    origin = provenance("tokenizer.py") if args.json else {}
     if args.speed:
         figures["speed"], used = measure_speed()
         files += used
@@ -352,7 +338,8 @@ def main() -> None:
     if not figures:
         parser.error("choose at least one of --compare, --sentences, --speed")
     if args.json:
-        write_json(args.json, "tokeniser and sentence splitter: " + ", ".join(figures), files, figures)
+        what = "tokenizer and sentence splitter: " + ", ".join(figures)
+        write(args.json, {"what": what, "data": describe(files), "figures": figures} | origin)
 
 
 if __name__ == "__main__":

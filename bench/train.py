@@ -40,7 +40,9 @@ from elmokit.training.step import _NEGATIVES, LanguageModelStep, _philox_key
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from bench.machine import gemm_rate, interleave, provenance  # noqa: E402
+from bench.machine import gemm_rate, interleave  # noqa: E402
+from bench.provenance import provenance  # noqa: E402
+from bench.results import write  # noqa: E402
 
 VOCAB_SIZE = 50_000
 ORIGINAL_VOCAB_SIZE = 793_471
@@ -312,15 +314,16 @@ def main() -> None:
         core, steps, processes, folder = options.worker
         one_process(core, int(steps), int(processes), folder)
         return
+    origin = provenance("train.py") if options.json else {}
     if options.original:
         result = measure_original(options.rounds)
     elif options.processes:
         result = compare_processes(options.rounds)
     else:
         result = compare(options.size, options.negatives, options.rounds)
-    result |= provenance("python bench/train.py " + " ".join(sys.argv[1:]))
+    result |= origin
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write(options.json, result)
     print(json.dumps(result, indent=1))
 
 

@@ -1,6 +1,6 @@
 """Memory of a training run over a corpus far larger than memory, simulated by naming the same shards again and again.
 
-    python bench/train_memory.py FILES… --input text --json results/train-memory.json
+    python bench/train_memory.py FILES… --input text --json results/training/memory.json
 
 A mini model takes a step now and then, while the stream of windows runs through `--read` gigabytes of a list of
 `--corpus` gigabytes of text; the resident memory is looked at all along.
@@ -23,7 +23,8 @@ from elmokit.training.step import LanguageModelStep
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import provenance
+from bench.provenance import provenance
+from bench.results import write
 
 STEP_EVERY = 100
 """Windows between steps: the stream is what is looked at, and steps take nearly all the time."""
@@ -55,6 +56,7 @@ def main() -> None:
     parser.add_argument("--read", type=float, default=0.5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
+    origin = provenance("train_memory.py") if options.json else {}
     paths = find_files(options.files)
     size = 0
     for path in paths:
@@ -88,11 +90,11 @@ def main() -> None:
         "peak_megabytes": max(memory for _, memory in seen),
         "above_model_megabytes": max(memory for _, memory in seen) - before,
         "growth_megabytes": max(memory for _, memory in seen) - early,
-        **provenance("python bench/train_memory.py " + " ".join(Path(word).name for word in sys.argv[1:])),
+        **origin,
     }
     print(json.dumps(result, indent=1))
     if options.json:
-        options.json.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write(options.json, result)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """Where real data is, and the mark of tests that need some of it."""
 
-import os
-from pathlib import Path
-
 import pytest
+from bench.places import DATA
 
-DATA = Path(os.environ.get("ELMOKIT_DATA") or Path(__file__).resolve().parents[2] / "shared" / "data")
+__all__ = ["DATA", "needs_data"]
 
 
 def needs_data(folder: str) -> pytest.MarkDecorator:

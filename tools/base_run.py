@@ -27,9 +27,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench.places import DATA, ROOT
+
 SETTINGS = tomllib.loads((ROOT / "tools/base_run.toml").read_text(encoding="utf-8"))
-DATA = Path(os.environ.get("ELMOKIT_DATA") or ROOT.parent / "shared" / "data")
 NICENESS, START_SECONDS, STOP_SECONDS = 10, 20, 300
 TRIAL_STEPS = 100
 TOLERANCE = 0.02

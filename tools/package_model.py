@@ -1,8 +1,8 @@
 """Put a trained model into the package, as src/elmokit/models/NAME.
 
     elmokit convert run/model /tmp/mini --float16              the weights that will ship
-    …                                                          measure them: results/mini.json
-    python tools/model_card.py /tmp/mini results/mini.json /tmp/card.md
+    …                                                          measure them: results/pretraining/mini.json
+    python tools/model_card.py /tmp/mini results/pretraining/mini.json /tmp/card.md
     python tools/package_model.py /tmp/mini --name mini --version 1 --card /tmp/card.md
 
 Rounding to float16 happens once: packaging the rounded model changes nothing more, so the figures of the card are those

@@ -5,20 +5,18 @@ Origin: bilm-tf's own test fixture. Three streams of ten sentences ran as batche
 """
 
 import json
-import os
-from pathlib import Path
 
 import h5py
 import numpy as np
 import pytest
 import torch
+from bench.places import FIXTURES
 
 import elmokit
 from elmokit.embedding.embedder import Embedder
 from tests import reference
 
-ROOT = Path(__file__).resolve().parents[2]
-FIXTURE = Path(os.environ.get("ELMOKIT_FIXTURES", ROOT.parent / "shared" / "fixtures")) / "bilm-tf"
+FIXTURE = FIXTURES / "bilm-tf"
 NUM_STREAMS, NUM_SENTENCES = 3, 10
 TOLERANCE = {"atol": 1e-6, "rtol": 1e-5}
 

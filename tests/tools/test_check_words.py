@@ -1,7 +1,6 @@
 """The word list finds what it should, and leaves names alone."""
 
 import pytest
-
 from tools.check_words import find_words, help_texts
 
 
