@@ -74,8 +74,7 @@ class Parts:
         self._pin_commit()
         self._make(self.checkout, self._clone)
         self._install()
-        if git(self.checkout, "rev-parse", "HEAD") != self.commit():  # a move was interrupted
-            self.use(self.commit())
+        self._check_code()
         self._make(self.cache, lambda folder: self.elmokit("build-engine", cache=folder))
         for target, sources in ((self.shards, "[0-9]*"), (self.heldout, "heldout")):
             self._make(target, lambda folder, sources=sources: self._shard(folder, sources))
@@ -115,6 +114,11 @@ class Parts:
     def _clone(self, folder: Path) -> None:
         call("git", "clone", "--quiet", "--no-checkout", str(self.root), str(folder))
         git(folder, "checkout", "--quiet", self.commit())
+
+    def _check_code(self) -> None:
+        """Put the checkout back where a move that was interrupted has left it elsewhere."""
+        if git(self.checkout, "rev-parse", "HEAD") != self.commit():
+            self.use(self.commit())
 
     def use(self, commit: str) -> None:
         """Check out a commit, and build its native library."""

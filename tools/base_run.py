@@ -314,12 +314,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("what", nargs="?", help="the commit to move to, or the folder of a snapshot")
     parser.add_argument("--home", type=Path, default=ROOT.parent / "base-run", help="where everything is kept")
     parser.add_argument("--settings", type=Path, default=SETTINGS, help="instead of tools/base_run.toml")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the work tree whose commits are taken")
     parser.add_argument("--wait", type=float, default=START_SECONDS, help="seconds that `start` watches the run")
     given = parser.parse_args(arguments)
     if (given.what is not None) != (given.action in ("move", "snapshot")):
         parser.error("`move` takes a commit, `snapshot` a folder, and the other actions nothing")
     try:
-        run = BaseRun(given.home.resolve(), tomllib.loads(given.settings.read_text(encoding="utf-8")))
+        settings = tomllib.loads(given.settings.read_text(encoding="utf-8"))
+        run = BaseRun(given.home.resolve(), settings, root=given.root.resolve())
         _act(run, given.action, given.what, given.wait)
     except (Failure, OSError, tomllib.TOMLDecodeError) as error:
         sys.exit(f"base_run: {error}")

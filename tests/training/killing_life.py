@@ -7,7 +7,6 @@ decays. Between these it is stopped politely. Killed at any moment and resumed, 
 """
 
 import json
-import os
 import random
 import shutil
 import signal
@@ -41,7 +40,7 @@ def live(output: Path, corpus: dict[str, list[str]], number: int, deadly: int | 
 
     def stopping(self: Loop, batches: list[Any]) -> None:
         if self.progress.step + 1 == stop:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
         take_step(self, batches)
 
     def asking(self: Loop, *others: Any) -> list[Any]:

@@ -45,7 +45,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, *, stop: int | None = None, kill:
         if self.progress.step + 1 == kill:
             raise Killed
         if self.progress.step + 1 == stop:
-            os.kill(os.getpid(), signal.SIGTERM)
+            signal.raise_signal(signal.SIGTERM)
         original(self, batches)
 
     monkeypatch.setattr(Loop, "_take_step", take_step)
