@@ -1,29 +1,30 @@
 """The long run that trains `base`: set up, started, looked at and stopped by one command, over days and machines.
 
-    python tools/base_run.py start       make what is missing, then start or resume the run in the background
-    python tools/base_run.py status      step, tokens, perplexity, hours left
-    python tools/base_run.py stop        let it save and end (SIGTERM)
-    python tools/base_run.py pause       while something is measured (SIGSTOP); `continue` lets it run again
-    python tools/base_run.py finish      begin the decay of the learning rate
-    python tools/base_run.py move COMMIT take the code of another commit, if it repeats the losses of 100 steps
+    python tools/base_run.py start           make what is missing, then start or resume the run in the background
+    python tools/base_run.py status          step, tokens, perplexity, hours left
+    python tools/base_run.py stop            let it save and end (SIGTERM)
+    python tools/base_run.py pause           while something is measured (SIGSTOP); `continue` lets it run again
+    python tools/base_run.py finish          begin the decay of the learning rate
+    python tools/base_run.py move COMMIT     take the code of another commit, if it repeats the losses of 100 steps
+    python tools/base_run.py snapshot FOLDER write the best model so far in float16, and how many tokens it has read
 
 Everything is in one folder outside the work tree (--home): a checkout of the commit that `tools/base_run.toml` names,
-an environment and a native library of its own, the tokenized text with its SHA-256, the word list, and the run. Each
-part is made once, whole or not at all, so that the command can be repeated at any time.
+an environment and a native library of its own, the tokenized text with its SHA-256, the word list, and the run
+(`tools/base_parts.py` makes them). Where there is no run yet, but `tools/base_run.toml` names a snapshot, the run
+begins from it: with its weights, behind the tokens that it has read, and with a longer warm-up.
 """
 
 import argparse
-import hashlib
 import json
-import math
 import os
 import shutil
 import signal
+import statistics
 import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,256 +32,319 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.places import DATA, ROOT
 
-SETTINGS = tomllib.loads((ROOT / "tools/base_run.toml").read_text(encoding="utf-8"))
-NICENESS, START_SECONDS, STOP_SECONDS = 10, 20, 300
+from tools.base_parts import Failure, Parts, call, git, say
+
+SETTINGS = ROOT / "tools/base_run.toml"
+NICENESS, START_SECONDS, STOP_SECONDS, POLL_SECONDS = 10, 20.0, 300.0, 0.1
 TRIAL_STEPS = 100
-TOLERANCE = 0.02
-"""How far the mean loss of 100 steps may be from that of the code before: bfloat16 rounds to 8 bits."""
+TOLERANCES = {"bfloat16": 0.01, "float32": 0.001}
+"""By how much a loss of the next steps may differ from that of the code before: bfloat16 rounds to 8 bits."""
+SNAPSHOT_WARMUP = 1000
+"""Steps of warm-up where a run begins from a snapshot, whose optimizer has forgotten everything."""
+
+Entries = list[dict[str, Any]]
 
 
-class Failure(Exception):
-    """A sentence for the user."""
+class BaseRun(Parts):
+    """The run in its folder; the arguments are those of `Parts`."""
 
-
-class BaseRun:
-    """The folder of the run and its parts."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.checkout, self.environment, self.cache = home / "checkout", home / "venv", home / "cache"
-        self.shards, self.heldout, self.words, self.run = (
-            home / name for name in ("shards", "heldout", "words.txt", "run")
-        )
-        self.pin, self.pid_file, self.output = home / "commit", home / "pid", home / "output.txt"
-
-    # --- Making what is missing ---
-
-    def prepare(self) -> None:
-        """Make every part that is not there."""
-        self.home.mkdir(parents=True, exist_ok=True)
-        if not self.pin.exists():
-            self.pin.write_text(SETTINGS["commit"] + "\n", encoding="utf-8")
-        self._make(self.checkout, self._clone)
-        self._install()
-        self._make(self.cache, lambda folder: self.elmokit("build-engine", cache=folder))
-        for target, sources in ((self.shards, "[0-9]*"), (self.heldout, "heldout")):
-            self._make(target, lambda folder, sources=sources: self._shard(folder, sources))
-        if not self.words.exists():
-            say("counting words")
-            arguments = ["--output", str(self.words), "--max-size", str(SETTINGS["num_words"])]
-            self.elmokit("corpus", "vocab", str(self.shards / "*/shard-*.txt"), *arguments)
-        self._check_shards()
-
-    def _make(self, target: Path, build: Callable[[Path], None]) -> None:
-        """Build a folder under another name, so that half of it is never taken for the whole."""
-        if target.exists():
-            return
-        say(f"making {target.name}")
-        half = target.with_name(f"{target.name}.half")
-        shutil.rmtree(half, ignore_errors=True)
-        build(half)
-        half.rename(target)
-
-    def _clone(self, folder: Path) -> None:
-        call("git", "clone", "--quiet", str(ROOT), str(folder))
-        call("git", "-C", str(folder), "checkout", "--quiet", self.pin.read_text(encoding="utf-8").strip())
-
-    def _install(self) -> None:
-        """Make the environment, which cannot be renamed: a mark at its end says that it is whole."""
-        mark = self.environment / "installed"
-        if mark.exists():
-            return
-        say("making venv")
-        shutil.rmtree(self.environment, ignore_errors=True)
-        call(sys.executable, "-m", "venv", str(self.environment))
-        pip = [str(self.environment / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        pip += ["--constraint", str(self.checkout / "constraints.txt")]
-        call(*pip, "torch")
-        call(*pip, "--editable", str(self.checkout))
-        mark.touch()
-
-    def _shard(self, folder: Path, sources: str) -> None:
-        """Tokenize each kind of text apart, so that the stream can mix them in any proportion."""
-        folder.mkdir()
-        for kind, number in SETTINGS["shards"].items():
-            count = number if sources != "heldout" else 1
-            arguments = ["--output", str(folder / kind), "--shards", str(count), "--compression", "none"]
-            self.elmokit("corpus", "shard", str(DATA / "lm" / f"{kind}-{sources}.txt.xz"), *arguments)
-
-    def _check_shards(self) -> None:
-        """Compare the text with the sums that were written down when it was made."""
-        for record in sorted(self.home.glob("*/*/corpus.json")):
-            for shard in json.loads(record.read_text(encoding="utf-8"))["shards"]:
-                path = record.parent / shard["name"]
-                with path.open("rb") as file:
-                    found = hashlib.file_digest(file, "sha256").hexdigest()
-                if found != shard["sha256"]:
-                    raise Failure(f"{path} has changed: delete {record.parents[1]} and start again.")
+    def __init__(self, home: Path, settings: dict[str, Any], *, root: Path = ROOT, data: Path = DATA) -> None:
+        super().__init__(home, settings, root=root, data=data)
+        self.run, self.snapshot_copy = home / "run", home / "snapshot"
+        self.pid_file, self.output = home / "pid", home / "output.txt"
 
     # --- Running ---
 
-    def command(self, output: Path, *more: str) -> list[str]:
+    def command(self, output: Path, *more: str, heldout: bool = True) -> list[str]:
         """The command that trains."""
-        return [
-            *(str(self.environment / "bin/elmokit"), "pretrain", "base", "--resume", "--output", str(output)),
-            *("--train", str(self.shards / "*/shard-*.txt"), "--heldout", str(self.heldout / "*/shard-*.txt")),
-            *("--vocab", str(self.words), *more),
-        ]
+        words = ["nice", "-n", str(NICENESS), str(self.environment / "bin/elmokit")]
+        words += ["pretrain", str(self.settings.get("config", "base")), "--resume", "--output", str(output)]
+        words += ["--train", str(self.shards / "*/shard-*.txt")]
+        words += ["--heldout", str(self.heldout / "*/shard-*.txt")] if heldout else []
+        if self.snapshot_copy.exists():
+            words += ["--init", str(self.snapshot_copy / "model"), "--skip-tokens", str(self.skipped_tokens())]
+            words += ["--set", f"optimizer.warmup_steps={SNAPSHOT_WARMUP}"]
+        else:
+            words += ["--vocab", str(self.words)]
+        return [*words, *more]
 
-    def variables(self, cache: Path | None = None) -> dict[str, str]:
-        """The environment variables of its processes; threads that wait leave the cores to others."""
-        return os.environ | {"ELMOKIT_CACHE": str(cache or self.cache), "OMP_WAIT_POLICY": "PASSIVE"}
+    def skipped_tokens(self) -> int:
+        """Tokens that the snapshot has read from which the run began."""
+        return int(_read_json(self.snapshot_copy / "snapshot.json").get("tokens", 0))
 
-    def elmokit(self, *arguments: str, cache: Path | None = None) -> None:
-        """Run a command of the pinned elmokit."""
-        call(str(self.environment / "bin/elmokit"), *arguments, env=self.variables(cache))
-
-    def start(self) -> None:
-        """Start or resume the run, and see that it lives."""
-        if (pid := self.pid()) is not None:
-            say(f"the run is going, as process {pid}")
-            return
-        if (self.run / "result.json").exists():
-            raise Failure(f"the run is finished: its model is {self.run / 'model'}.")
-        self.prepare()
-        with self.output.open("ab") as log:
-            process = subprocess.Popen(
-                ["nice", "-n", str(NICENESS), *self.command(self.run)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=self.variables(),
-                start_new_session=True,
-            )
-        self.pid_file.write_text(f"{process.pid}\n", encoding="utf-8")
-        for _ in range(START_SECONDS):
-            time.sleep(1)
+    def start(self, wait: float = START_SECONDS) -> None:
+        """Start or resume the run, and see for some seconds that it lives."""
+        with self.locked():
+            if (pid := self.pid()) is not None:
+                say(f"the run is {self.state()} already, as process {pid}")
+                return
+            if self.is_finished():
+                raise Failure(f"the run is finished: its model is {self.run / 'model'}.")
+            self.prepare()
+            if not (self.run / "run.json").exists():
+                self._take_snapshot()
+            with self.output.open("ab") as log:
+                process = subprocess.Popen(
+                    self.command(self.run),
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=self.variables(),
+                    start_new_session=True,
+                )
+            self.write(self.pid_file, f"{process.pid}\n")
+        for _ in range(round(wait / POLL_SECONDS)):
+            time.sleep(POLL_SECONDS)
             if process.poll() is not None:
-                last = self.output.read_text(encoding="utf-8", errors="replace").strip().splitlines()[-1:]
-                raise Failure(f"the run ended at once: {' '.join(last)}")
-        say(f"started as process {process.pid}; its words are in {self.output}")
+                if process.returncode == 0:
+                    break
+                raise Failure(f"the run ended at once: {self.last_words()}")
+        say(f"started as process {process.pid}; what it says is in {self.output}")
+
+    def _take_snapshot(self) -> None:
+        """Copy the snapshot that the settings name, so that the run does not depend on the work tree."""
+        shutil.rmtree(self.snapshot_copy, ignore_errors=True)
+        if (name := self.settings.get("snapshot")) is None:
+            return
+        source = self.root / name
+        if "tokens" not in _read_json(source / "snapshot.json") or not (source / "model").exists():
+            raise Failure(f"{source} is no snapshot: give one that `snapshot` wrote, or leave it out of the settings.")
+        self._make(self.snapshot_copy, lambda folder: shutil.copytree(source, folder))
 
     def pid(self) -> int | None:
-        """The number of the process, if it lives."""
+        """The number of the process, if it lives; a process that was given the number of a dead one is another."""
         try:
             pid = int(self.pid_file.read_text(encoding="utf-8"))
-            words = Path(f"/proc/{pid}/cmdline").read_bytes()
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
         except (OSError, ValueError):
             return None
-        return pid if str(self.run).encode() in words else None
+        return pid if b"pretrain" in words and str(self.run).encode() in words else None
 
-    def signal(self, number: signal.Signals) -> int:
+    def signal(self, number: signal.Signals) -> None:
         """Send a signal to the run."""
         if (pid := self.pid()) is None:
             raise Failure("the run is not going: start it first.")
-        os.kill(pid, number)
-        return pid
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            raise Failure("the run has just ended.") from None
 
     def stop(self) -> None:
-        """Let it save and end."""
-        self.signal(signal.SIGCONT)
+        """Let it save and end, also if it is paused."""
         self.signal(signal.SIGTERM)
-        for _ in range(STOP_SECONDS):
+        self.signal(signal.SIGCONT)
+        for _ in range(round(STOP_SECONDS / POLL_SECONDS)):
             if self.pid() is None:
-                say("stopped; it has saved its state")
+                say(f"stopped; its last words: {self.last_words()}")
                 return
-            time.sleep(1)
-        raise Failure(f"it has not ended within {STOP_SECONDS} seconds: look at {self.output}.")
+            time.sleep(POLL_SECONDS)
+        raise Failure(f"it has not ended within {STOP_SECONDS:.0f} seconds: look at {self.output}.")
+
+    def last_words(self) -> str:
+        """The last line that the run has said."""
+        lines = self.output.read_text(encoding="utf-8", errors="replace").split("\n") if self.output.exists() else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "none")
+
+    # --- Looking ---
+
+    def is_finished(self) -> bool:
+        """Whether there is nothing left to do."""
+        return (self.run / "result.json").exists()
+
+    def state(self) -> str:
+        """What the run does at the moment, in a word or two."""
+        if (pid := self.pid()) is not None:
+            try:
+                state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
+            except (OSError, IndexError):
+                return "stopped"
+            return "paused" if state in "Tt" else "running"
+        if self.is_finished():
+            return "finished"
+        return "stopped" if (self.run / "run.json").exists() else "not begun"
+
+    def entries(self) -> Entries:
+        """The lines of the log; the last one may be half written."""
+        try:
+            lines = (self.run / "log.jsonl").read_text(encoding="utf-8").split("\n")[:-1]
+        except OSError:
+            return []
+        return [json.loads(line) for line in lines]
 
     def status(self) -> dict[str, Any]:
         """How far the run is."""
-        entries = [json.loads(line) for line in (self.run / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-        record = json.loads((self.run / "run.json").read_text(encoding="utf-8"))
+        entries, record = self.entries(), _read_json(self.run / "run.json")
         losses = [entry for entry in entries if "loss" in entry]
-        measured = [entry for entry in entries if "heldout_perplexity" in entry]
         decays = [entry for entry in entries if "decay" in entry]
-        num_steps = decays[-1]["num_steps"] if decays else record["num_steps"]
-        step = entries[-1]["step"]
-        speeds = sorted(entry["per_second"] for entry in losses[-50:])
-        speed = speeds[len(speeds) // 2] if speeds else math.nan
-        per_step = losses[-1]["count"] / losses[-1]["step"] if losses else math.nan
+        num_steps = record.get("num_steps")
+        if decays:
+            num_steps = decays[-1]["step"] + record["config"]["optimizer"]["decay_steps"]
+        step = entries[-1]["step"] if entries else 0
+        tokens = self.skipped_tokens() + (losses[-1]["count"] if losses else 0)
+        in_pass = _read_json(self.run / "corpus.json").get("epoch_predictions")
+        speed = statistics.median(entry["per_second"] for entry in losses[-50:]) if losses else None
+        left = None
+        if losses and speed and num_steps:
+            left = round((num_steps - step) * losses[-1]["count"] / losses[-1]["step"] / speed / 3600, 2)
         return {
+            "state": self.state(),
             "process": self.pid(),
+            "commit": self.commit() if self.pin.exists() else None,
             "step": step,
             "of": num_steps,
-            "tokens": losses[-1]["count"] if losses else 0,
+            "decay_from": decays[-1]["step"] if decays else None,
+            "tokens": tokens,
+            "passes": round(tokens / in_pass, 3) if in_pass else None,
             "loss": losses[-1]["loss"] if losses else None,
             "perplexity": [
-                [e["step"], e["heldout_perplexity"], e.get("heldout_ema_perplexity")] for e in measured[-5:]
-            ],
+                [e["step"], e["heldout_perplexity"], e.get("heldout_ema_perplexity")] for e in _measured(entries)
+            ][-5:],
             "tokens_per_second": speed,
-            "hours_left": round((num_steps - step) * per_step / speed / 3600, 1),
-            "arithmetic": [entry["arithmetic"] for entry in entries if "arithmetic" in entry][-1:],
+            "hours_left": left,
+            "arithmetic": next((e["arithmetic"] for e in reversed(entries) if "arithmetic" in e), None),
         }
+
+    # --- A model to continue from ---
+
+    def snapshot(self, folder: Path) -> None:
+        """Write the best model so far in float16, of the weights or of their average, and what it takes to continue."""
+        if folder.exists():
+            raise Failure(f"{folder} exists already: give another folder, or delete it.")
+        half = folder.with_name(f"{folder.name}.half")
+        while True:
+            if (best := _best(self.entries())) is None or not (self.run / "best").exists():
+                raise Failure("the run has not been evaluated yet, so that there is no best model: wait for it.")
+            shutil.rmtree(half, ignore_errors=True)
+            half.mkdir(parents=True)
+            self.elmokit("convert", str(self.run / "best"), str(half / "model"), "--float16")
+            if _best(self.entries()) == best:  # else the run has found a better one meanwhile
+                break
+        perplexity, entry = best
+        content = {
+            "step": entry["step"],
+            "tokens": self.skipped_tokens() + entry["count"],
+            "perplexity": perplexity,
+            "commit": self.commit(),
+        }
+        self.write(half / "snapshot.json", json.dumps(content, indent=1) + "\n")
+        half.rename(folder)
+        say(f"wrote {folder}: {content['tokens']:,} tokens, perplexity {perplexity:.2f}")
 
     # --- Other code ---
 
     def move(self, commit: str) -> None:
         """Take another commit's code if a copy of the run repeats the losses of the next steps with it."""
-        if self.pid() is not None:
-            raise Failure("stop the run first.")
-        before = self._trial("before")
-        old = self.pin.read_text(encoding="utf-8")
-        call("git", "-C", str(self.checkout), "fetch", "--quiet", str(ROOT), commit)
-        call("git", "-C", str(self.checkout), "checkout", "--quiet", commit)
-        self.elmokit("build-engine")
-        after = self._trial("after")
-        difference = abs(sum(after) / sum(before) - 1)
-        if len(after) != len(before) or difference > TOLERANCE:
-            call("git", "-C", str(self.checkout), "checkout", "--quiet", old.strip())
-            raise Failure(f"the losses differ by {difference:.2%}, so that the code stays at {old.strip()}.")
-        self.pin.write_text(commit + "\n", encoding="utf-8")
-        say(f"moved to {commit}: the losses of {TRIAL_STEPS} steps differ by {difference:.3%}")
+        if self.pid() is not None or self.is_finished():
+            raise Failure("the run is finished." if self.is_finished() else "stop the run first.")
+        with self.locked():
+            new, old = git(self.root, "rev-parse", "--verify", f"{commit}^{{commit}}"), self.commit()
+            before, tolerance = self._trial("before")
+            try:
+                self.use(new)
+                after, other = self._trial("after")
+                differences = [abs(one / two - 1) for one, two in zip(after, before, strict=False)]
+                tolerance = max(tolerance, other)
+                if len(after) != len(before) or max(differences) > tolerance:
+                    raise Failure(
+                        f"the losses of {new} differ by up to {max(differences, default=1):.2%}, but at most "
+                        f"{tolerance:.1%} is accepted, so that the code stays at {old}."
+                    )
+            except BaseException:
+                self.use(old)
+                raise
+            self.write(self.pin, new + "\n")
+        say(f"moved to {new}: losses of the next steps differ by up to {max(differences):.3%}")
 
-    def _trial(self, name: str) -> list[float]:
-        """The losses of a copy of the run over the next steps."""
+    def _trial(self, name: str) -> tuple[list[float], float]:
+        """The losses of a copy of the run over the next steps, and by how much others may differ from them."""
+        found = sorted((self.run / "checkpoints").glob("step-*.pt"))
+        if not found:
+            raise Failure("the run has no checkpoint yet: start it first.")
+        begin = int(found[-1].stem.removeprefix("step-"))
+        decays = [entry["step"] for entry in self.entries() if "decay" in entry and entry["step"] <= begin]
         copy = self.home / f"trial-{name}"
         shutil.rmtree(copy, ignore_errors=True)
-        shutil.copytree(self.run, copy)
-        begin = self.status()["step"]
-        steps = [f"loop.max_steps={begin + TRIAL_STEPS}", f"optimizer.decay_steps={TRIAL_STEPS}"]
-        call(*self.command(copy, *(word for step in steps for word in ("--set", step))), env=self.variables())
-        entries = [json.loads(line) for line in (copy / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-        shutil.rmtree(copy)
-        return [entry["loss"] for entry in entries if "loss" in entry and entry["step"] > begin]
+        try:
+            shutil.copytree(self.run, copy, ignore=shutil.ignore_patterns("best", "model", ".*"))
+            (copy / "finish").unlink(missing_ok=True)
+            end = begin + TRIAL_STEPS
+            changes = {
+                "loop.max_steps": end,
+                "optimizer.decay_steps": end - decays[-1] if decays else TRIAL_STEPS,
+                "loop.log_every": TRIAL_STEPS // 10,
+            }
+            more = [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
+            call(*self.command(copy, *more, heldout=False), env=self.variables())
+            lines = (copy / "log.jsonl").read_text(encoding="utf-8").splitlines()
+        finally:
+            shutil.rmtree(copy, ignore_errors=True)
+        entries = [json.loads(line) for line in lines]
+        label = next((entry["arithmetic"] for entry in reversed(entries) if "arithmetic" in entry), "")
+        losses = [entry["loss"] for entry in entries if "loss" in entry and entry["step"] > begin]
+        return losses, TOLERANCES["float32" if label.startswith("float32") else "bfloat16"]
 
 
-def call(*command: str, env: dict[str, str] | None = None) -> None:
-    """Run a program that must succeed."""
-    done = subprocess.run(command, env=env)
-    if done.returncode:
-        raise Failure(f"{' '.join(command[:4])} … failed with exit code {done.returncode}: see above.")
+def _measured(entries: Entries) -> Entries:
+    return [entry for entry in entries if "heldout_perplexity" in entry]
 
 
-def say(line: str) -> None:
-    """A line for the user."""
-    print(f"base_run: {line}", file=sys.stderr, flush=True)
+def _best(entries: Entries) -> tuple[float, dict[str, Any]] | None:
+    """The best evaluation, of the weights or of their average, and its entry; the first of equal ones."""
+    found = [
+        (min(e["heldout_perplexity"], e.get("heldout_ema_perplexity", e["heldout_perplexity"])), e)
+        for e in _measured(entries)
+    ]
+    return min(found, key=lambda pair: pair[0], default=None)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """What a file of JSON says; nothing if it is not there."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; a foreseen failure is one sentence and exit code 1."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    actions = ("start", "status", "stop", "pause", "continue", "finish", "prepare", "move")
+    actions = ("start", "status", "stop", "pause", "continue", "finish", "prepare", "move", "snapshot")
     parser.add_argument("action", choices=actions)
-    parser.add_argument("commit", nargs="?", help="for move")
+    parser.add_argument("what", nargs="?", help="the commit to move to, or the folder of a snapshot")
     parser.add_argument("--home", type=Path, default=ROOT.parent / "base-run", help="where everything is kept")
+    parser.add_argument("--settings", type=Path, default=SETTINGS, help="instead of tools/base_run.toml")
+    parser.add_argument("--root", type=Path, default=ROOT, help="the work tree whose commits are taken")
+    parser.add_argument("--wait", type=float, default=START_SECONDS, help="seconds that `start` watches the run")
     given = parser.parse_args(arguments)
-    run = BaseRun(given.home.resolve())
+    if (given.what is not None) != (given.action in ("move", "snapshot")):
+        parser.error("`move` takes a commit, `snapshot` a folder, and the other actions nothing")
     try:
-        if given.action == "status":
-            print(json.dumps(run.status(), indent=1))
-        elif given.action == "move":
-            if not given.commit:
-                raise Failure("say which commit to move to.")
-            run.move(given.commit)
-        elif given.action == "finish":
-            run.elmokit("pretrain", "--finish", "--output", str(run.run))
-        elif given.action in ("pause", "continue"):
-            run.signal(signal.SIGSTOP if given.action == "pause" else signal.SIGCONT)
-        else:
-            getattr(run, given.action)()
-    except (Failure, OSError) as error:
+        settings = tomllib.loads(given.settings.read_text(encoding="utf-8"))
+        run = BaseRun(given.home.resolve(), settings, root=given.root.resolve())
+        _act(run, given.action, given.what, given.wait)
+    except (Failure, OSError, tomllib.TOMLDecodeError) as error:
         sys.exit(f"base_run: {error}")
+
+
+def _act(run: BaseRun, action: str, what: str, wait: float) -> None:
+    if action == "start":
+        run.start(wait)
+    elif action == "status":
+        print(json.dumps(run.status(), indent=1))
+    elif action == "prepare":
+        with run.locked():
+            run.prepare()
+    elif action == "stop":
+        run.stop()
+    elif action in ("pause", "continue"):
+        run.signal(signal.SIGSTOP if action == "pause" else signal.SIGCONT)
+    elif action == "finish":
+        run.elmokit("pretrain", "--finish", "--output", str(run.run))
+    elif action == "move":
+        run.move(what)
+    else:
+        run.snapshot(Path(what).resolve())
 
 
 if __name__ == "__main__":

@@ -135,14 +135,18 @@ def test_finish_only_leaves_a_request(words: list[str], config: str, tmp_path: P
     done = run("pretrain", "--finish", "--output", folder)
     assert (done.returncode, done.stdout) == (0, "")
     assert "begins its decay before its next step" in done.stderr
+    assert "before." not in done.stderr
     assert (tmp_path / "run/finish").exists()
+    assert "as it was asked to before." in run("pretrain", "--finish", "--output", folder).stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "code", "parts"),
     [
-        (["--finish", "tiny"], 2, ["--finish", "leave CONFIG and --train out"]),
-        (["--finish", "--train", "x.txt"], 2, ["--finish", "leave CONFIG and --train out"]),
+        (["--finish", "tiny"], 2, ["--finish", "leave CONFIG and all other options out"]),
+        (["--finish", "--train", "x.txt"], 2, ["--finish", "leave CONFIG and all other options out"]),
+        (["--finish", "--set", "optimizer.decay_steps=3"], 2, ["--finish", "all other options out"]),
+        (["--finish", "--resume"], 2, ["--finish", "all other options out"]),
         (["--train", "x.txt"], 2, ["CONFIG", "preset"]),
         (["tiny"], 2, ["--train"]),
     ],

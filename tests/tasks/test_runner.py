@@ -21,6 +21,7 @@ from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.trained import load_trained
 from elmokit.training.loop import Loop
 from elmokit.training.optim import Optimizer
+from elmokit.training.run_folder import request_finish
 from tests.conftest import build_tiny
 from tests.tasks.conftest import files, settings, write_entities
 from tests.tasks.killing import outcome
@@ -280,6 +281,40 @@ def test_evaluation_and_the_kept_model_use_the_average(data: dict[str, Any], tmp
     ]
 
 
+@pytest.mark.slow
+def test_the_better_of_the_weights_and_their_average_is_kept(data: dict[str, Any], tmp_path: Path) -> None:
+    """The average of the loop, as pretraining has it; `average` always takes the average."""
+    result = train(data, tmp_path / "run", {"num_epochs": 3, "optimizer": {"ema_decay": 0.9}})
+    measured = [entry for entry in entries(tmp_path / "run") if "heldout_f1" in entry]
+    best = max(max(entry["heldout_f1"], entry["heldout_ema_f1"]) for entry in measured)
+    assert any(entry["heldout_f1"] != entry["heldout_ema_f1"] for entry in measured)
+    assert result["dev"]["f1"] == pytest.approx(best)
+
+
+def test_one_average_is_enough() -> None:
+    with pytest.raises(ValueError, match=r"average and optimizer.ema_decay both average"):
+        settings(average=0.9, optimizer={"ema_decay": 0.9})
+
+
+@pytest.mark.slow
+def test_a_task_finishes_on_request(data: dict[str, Any], tmp_path: Path) -> None:
+    output = tmp_path / "run"
+    optimizer = {"schedule": "wsd", "decay_steps": 3}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Loop, "_take_step", asking_at(4, output, Loop._take_step))
+        result = train(data, output, {"num_epochs": 50, "optimizer": optimizer})
+    assert (result["reason"], result["steps"]) == ("end of decay", 5 + 3)
+
+
+def asking_at(step: int, output: Path, original: Any) -> Any:
+    def take_step(self: Loop, batches: list[Any]) -> None:
+        if self.progress.step == step:
+            request_finish(output)
+        original(self, batches)
+
+    return take_step
+
+
 # --- Going on --------------------------------------------------------------------------------------------------------
 
 
@@ -293,6 +328,28 @@ def test_a_finished_run_is_not_trained_again(data: dict[str, Any], tmp_path: Pat
     assert outcome(tmp_path / "run") == before
     with no_training():
         assert train(data, tmp_path / "run", {"num_epochs": 1, "loop": {"log_every": 1}}, resume=True) == result
+    forget_new_settings(tmp_path / "run/result.json")
+    with no_training():
+        train(data, tmp_path / "run", {"num_epochs": 1}, resume=True)
+        with pytest.raises(ConfigError, match="ema_decay"):
+            train(data, tmp_path / "run", {"num_epochs": 1, "optimizer": {"ema_decay": 0.5}}, resume=True)
+
+
+def forget_new_settings(path: Path) -> None:
+    """Let a result be one of a version without some settings."""
+    result = json.loads(path.read_text(encoding="utf-8"))
+    for name in ("decay_steps", "ema_decay"):
+        del result["config"]["optimizer"][name]
+    path.write_text(json.dumps(result), encoding="utf-8")
+
+
+def test_settings_that_are_new_and_not_used_are_no_part_of_a_checkpoint(data: dict[str, Any], tmp_path: Path) -> None:
+    plain, averaged = (
+        runner._identity(settings(optimizer=changes), files(data, tmp_path / "run"), None)["optimizer"]
+        for changes in ({}, {"ema_decay": 0.5})
+    )
+    assert "decay_steps" not in plain and "ema_decay" not in plain
+    assert '"ema_decay": 0.5' in averaged
 
 
 @pytest.mark.parametrize(

@@ -143,3 +143,42 @@ def test_a_run_says_what_it_chose_and_may_change_it(
         {"step": 4, "changed": {"loop.max_steps": ["4", "8"], "precision": ['"auto"', '"bfloat16"']}},
         {"step": 4, "arithmetic": "bfloat16 by torch (AVX512-BF16), portable cell"},
     ]
+
+
+@pytest.mark.slow
+def test_a_machine_that_computes_otherwise_says_so(tmp_path: Path, flags: Callable[[str], None]) -> None:
+    corpus, lines = write_corpus(tmp_path), list[str]()
+    flags("avx512_bf16")
+    run(settings(precision="bfloat16", loop={"max_steps": 2}), corpus, tmp_path / "run", notify=lines.append)
+    flags("")
+    with pytest.warns(ElmokitWarning, match="no instructions for bfloat16"):
+        run(settings(precision="bfloat16", loop={"max_steps": 4}), corpus, tmp_path / "run", resume=True)
+    run(settings(precision="auto", loop={"max_steps": 4}), corpus, tmp_path / "run", resume=True, notify=lines.append)
+    slow = "bfloat16 by torch (without instructions for it), portable cell"
+    assert lines == [
+        "precision float32: this processor has no instructions for bfloat16",
+        f"from step 4 on the run computes in float32, portable cell, before: {slow}",
+        'from step 4 on precision = "auto", before: "bfloat16"',
+    ]
+    found = [entry for entry in read_log(tmp_path / "run") if "arithmetic" in entry]
+    assert [(entry["step"], entry["arithmetic"]) for entry in found[1:]] == [(2, slow), (4, "float32, portable cell")]
+    assert found[2]["why"] == "this processor has no instructions for bfloat16"
+
+
+def test_auto_takes_no_precision_that_is_refused(
+    tiny: Callable[[str], BiLM], flags: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flags("amx_tile amx_bf16 avx512_bf16")
+    monkeypatch.setattr("elmokit.amx.tiles_are_hidden", lambda: True)
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    precision, reason = choose(tiny("softmax"), {}, monkeypatch)
+    assert precision == "float32"
+    assert "does not describe its tiles" in reason
+
+
+def test_hidden_tiles_that_torch_leaves_alone(flags: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    flags("amx_tile amx_bf16 avx512_bf16")
+    monkeypatch.setattr(arithmetic, "tiles_are_hidden", lambda: True)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
+    found = choose_arithmetic("bfloat16", CPU, torch.float32)
+    assert found.label == "bfloat16 by torch (AVX512-BF16), portable cell"

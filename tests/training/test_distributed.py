@@ -16,7 +16,8 @@ import torch
 from elmokit.errors import ConfigError
 from elmokit.formats import load
 from elmokit.training.distributed import Processes, own_device
-from tests.training.runs import BASE, KINDS, merge, write_corpus
+from elmokit.training.run_folder import request_finish
+from tests.training.runs import BASE, KINDS, merge, read_log, write_corpus
 from tests.training.two_processes import free_port
 
 COMMON = ["sampled", "sampled-adamw", "tied"]
@@ -103,6 +104,22 @@ def test_torchrun(tmp_path: Path) -> None:
     assert [line for line in err.splitlines() if line] == [line for line in err.splitlines() if line.startswith("step")]
     assert err.count("step 4: held-out perplexity") == 1
     assert load(tmp_path / "run" / "model").vocabulary is not None
+
+
+@pytest.mark.slow
+def test_torchrun_finishes_on_request(tmp_path: Path) -> None:
+    """The first process finds the request, and all of them decay."""
+    wsd = ["--set", "optimizer.schedule=wsd", "--set", "optimizer.decay_steps=4"]
+    process = start(tmp_path, "--json", *wsd, max_steps=10**6)
+    checkpoint = tmp_path / "run" / "checkpoints" / "step-000000005.pt"
+    while not checkpoint.exists() and process.poll() is None:
+        time.sleep(0.02)
+    request_finish(tmp_path / "run")
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err
+    result = json.loads(out)
+    (entry,) = [entry for entry in read_log(tmp_path / "run") if "decay" in entry]
+    assert (result["reason"], result["steps"]) == ("end of decay", entry["step"] + 4)
 
 
 @pytest.mark.slow

@@ -340,10 +340,25 @@ def test_a_run_that_is_killed_in_its_decay_continues_it(tmp_path: Path) -> None:
     again = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD)
     again.finish_requested = lambda: True
     assert again.resume()
-    assert again.progress.decay_from == 4  # saved as soon as it had begun
+    assert (again.progress.step, again.progress.decay_from) == (4, 4)  # saved as soon as it had begun
     found = rates(again)
     assert again.run().progress.step == 8
-    assert found == [0.0075, 0.005, 0.0025]
+    assert found == [0.01, 0.0075, 0.005, 0.0025]
+
+
+def test_only_wsd_can_be_asked_to_finish(tmp_path: Path) -> None:
+    loop = build(tmp_path, optimizer={"schedule": "cosine"}, finish_requested=lambda: True)
+    done = loop.run()
+    assert (done.reason, done.progress.step, done.progress.decay_from) == ("end of data", 12, None)
+    assert loop.log is not None
+    assert not [entry for entry in loop.log.read() if "decay" in entry]
+
+
+def test_a_second_request_changes_nothing(tmp_path: Path) -> None:
+    loop = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD, finish_requested=lambda: loop.progress.step >= 3)
+    assert loop.run().progress.step == 7
+    assert loop.log is not None
+    assert len([entry for entry in loop.log.read() if "decay" in entry]) == 1
 
 
 def test_a_run_shorter_than_its_decay_decays_from_the_first_step(tmp_path: Path) -> None:
@@ -365,6 +380,15 @@ def test_changes_are_logged_with_their_step_and_others_are_refused(tmp_path: Pat
     assert later.run().progress.step == 7
     assert later.log is not None
     assert {"step": 5, "changed": {"end": ["5", "7"]}} in later.log.read()
+
+
+def test_an_end_that_is_past_already_ends_the_run(tmp_path: Path) -> None:
+    build(tmp_path, config={"max_steps": 5}).run()
+    again = build(tmp_path, Numbers(num_epochs=99), config={"max_steps": 3})
+    assert again.resume()
+    again.progress.reason = None
+    done = again.run()
+    assert (done.reason, done.progress.step) == ("max_steps", 5)
 
 
 def test_a_run_that_came_to_the_end_of_its_data_takes_up_more(tmp_path: Path) -> None:
@@ -420,3 +444,14 @@ def test_the_average_is_part_of_a_checkpoint(tmp_path: Path) -> None:
     whole = average_after(tmp_path / "whole", 24)
     assert average_after(tmp_path / "cut", 11, 24) == whole
     assert whole != pytest.approx(1)
+
+
+def test_a_checkpoint_without_an_average_begins_one(tmp_path: Path) -> None:
+    build(tmp_path, Numbers(num_epochs=99), config={"max_steps": 11}).run()
+    loop = build(tmp_path, Numbers(num_epochs=99), ema_decay=0.9, config={"max_steps": 12})
+    assert loop.resume()
+    assert loop.average is not None and loop.log is not None
+    weight = loop.model.weight
+    assert isinstance(weight, nn.Parameter)
+    assert float(loop.average.state_dict()["average"][0]) == float(weight.detach()) < 1
+    assert loop.log.read()[-1] == {"step": 11, "average": "begun: the checkpoint has none"}

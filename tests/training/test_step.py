@@ -232,3 +232,18 @@ def test_bfloat16_by_tiles_is_close(
 def test_a_model_without_a_softmax_is_refused(tiny: Callable[[str], BiLM]) -> None:
     with pytest.raises(ConfigError, match="no softmax"):
         build_step(tiny("characters"), FULL)
+
+
+def test_a_scale_is_that_of_float16_alone(tiny: Callable[[str], BiLM]) -> None:
+    """A resumed run may come from another precision, whose scale of 1 would lose small gradients in float16."""
+    step = build_step(tiny("softmax"), FULL)
+    plain = step.state_dict()
+    assert plain["loss_scale"] == 1
+    step._precision, step.loss_scale = "float16", 2.0**14  # which only GPUs compute
+    step.load_state_dict(plain)
+    assert step.loss_scale == 2.0**14
+    step.load_state_dict({**plain, "loss_scale": 2.0**9})
+    assert step.loss_scale == 2.0**9
+    other = build_step(tiny("softmax"), FULL)
+    other.load_state_dict(step.state_dict())
+    assert other.loss_scale == 1

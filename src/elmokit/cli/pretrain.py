@@ -69,7 +69,8 @@ def pretrain(
       elmokit pretrain --finish --output run
     """  # noqa: D301
     if finish:
-        _ask_to_finish(output, config, train)
+        settings_given = config or train or heldout or vocab or input_ or init or skip_tokens or changes
+        _ask_to_finish(output, alone=not (settings_given or resume or threads or tensorboard or as_json))
         return
     if config is None:
         raise typer.BadParameter("give a TOML file or a preset, such as tiny.", param_hint="CONFIG")
@@ -177,16 +178,17 @@ def finetune(
     _end_at_once()
 
 
-def _ask_to_finish(output: Path, config: str | None, train: list[str] | None) -> None:
+def _ask_to_finish(output: Path, *, alone: bool) -> None:
     """Leave the request in the run's folder; the run reads it before its next step."""
-    if config is not None or train:
+    if not alone:
         raise typer.BadParameter(
-            "it only asks the run in --output to begin its decay: leave CONFIG and --train out.", param_hint="--finish"
+            "it only asks the run in --output to begin its decay: leave CONFIG and all other options out.",
+            param_hint="--finish",
         )
     from elmokit.training.run_folder import request_finish
 
-    request_finish(output)
-    typer.echo(f"the run in {output} begins its decay before its next step, now or when it is resumed.", err=True)
+    before = "" if request_finish(output) else ", as it was asked to before"
+    typer.echo(f"the run in {output} begins its decay before its next step, now or when resumed{before}.", err=True)
 
 
 def _choose_input(changes: dict[str, str], given: "Input | None", config: str, resumed: Path | None) -> dict[str, str]:

@@ -1,9 +1,9 @@
 """The settings of a task run: what the presets in `presets/tasks` hold, validated where they enter."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from elmokit.arguments import shown
 from elmokit.config import Config, Positive
@@ -73,6 +73,12 @@ class TaskConfig(PresetConfig):
     """Decides first weights, order and dropout."""
     train_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the training examples that is used, drawn by the seed; a smaller share lies inside a larger one."""
+
+    @model_validator(mode="after")
+    def _one_average(self) -> Self:
+        if self.average and self.optimizer.ema_decay:
+            raise ValueError("average and optimizer.ema_decay both average the weights: set one of them to 0")
+        return self
 
 
 def read_task_config(name: str, preset: str, changes: Mapping[str, str] | None = None) -> TaskConfig:

@@ -33,10 +33,12 @@ from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.log import RunLog
 from elmokit.training.loop import LogCallback, Loop
 from elmokit.training.optim import Optimizer
-from elmokit.training.run_folder import RECORD, RESULT, RunFolder, check_run_folder, versions
+from elmokit.training.run_folder import FINISH, RECORD, RESULT, RunFolder, check_run_folder, versions
 
 DATA = ("train", "dev", "test", "vectors")
 """The files that a run reads."""
+_NEW_SETTINGS = ("decay_steps", "ema_decay")
+"""Of the optimizer, which checkpoints and results of older versions lack."""
 _WORD_TABLE = "inputs.word_table"
 """The parameter of which a batch touches few rows."""
 
@@ -187,6 +189,7 @@ def _build_loop(
         log=log,
         identity=_identity(config, files, trained.use),
         average=WeightAverage([one for _, one in learning], decay) if (decay := config.optimizer.ema_decay) else None,
+        finish_requested=(files.output / FINISH).exists,
         report=report,
     )
 
@@ -255,7 +258,14 @@ def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequenc
 
 def _decisive(config: TaskConfig) -> dict[str, Any]:
     """The settings that decide what a run gives: all but how often it writes."""
-    return config.model_dump(mode="json", exclude={"loop": {"log_every", "checkpoint_every", "keep_checkpoints"}})
+    rhythm = {"log_every", "checkpoint_every", "keep_checkpoints"}
+    return config.model_dump(mode="json", exclude={"loop": rhythm, "optimizer": _unused_new_settings(config)})
+
+
+def _unused_new_settings(config: TaskConfig) -> set[str]:
+    """Settings of the optimizer that runs of older versions do not have, if they are as good as not there."""
+    optimizer = config.optimizer
+    return {name for name in _NEW_SETTINGS if getattr(optimizer, name) == type(optimizer).model_fields[name].default}
 
 
 def read_result(output: Path, config: TaskConfig) -> dict[str, Any] | None:
@@ -297,6 +307,9 @@ def _check_settings(output: Path, saved: Mapping[str, Any], config: TaskConfig) 
         before = saved.get(name, defaults[name])
         if name == "loop":
             before = {part: saved["loop"].get(part) for part in value}
+        if name == "optimizer":
+            new = {part: defaults[name][part] for part in _NEW_SETTINGS}
+            before, value = {**new, **before}, {**new, **value}
         if before != value:
             raise ConfigError(
                 f"{output} holds a finished run with {name} = {json.dumps(before)}, but now {name} = "

@@ -10,7 +10,7 @@ from typing import Literal
 
 import torch
 
-from elmokit.amx import refuse_hidden_tiles
+from elmokit.amx import refuse_hidden_tiles, tiles_are_hidden
 from elmokit.cores import describe_processor
 from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.model.engines import Engine
@@ -70,7 +70,7 @@ def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.d
         label = "bfloat16 by AMX tiles, fused cell"
         return Arithmetic(label, TrainEngine(native, native.tiles), native.tiles)
     refuse_hidden_tiles("precision 'bfloat16'")
-    instructions = bfloat16_instructions()
+    instructions = bfloat16_instructions(with_tiles=not tiles_are_hidden())
     if not instructions:
         warnings.warn(
             "this processor has no instructions for bfloat16 (AVX512-BF16 or AMX), so that precision 'bfloat16' is "
@@ -82,11 +82,15 @@ def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.d
     return Arithmetic(label, TrainEngine(native, ROUNDED_PRODUCTS), ROUNDED_PRODUCTS, casts_encoder=True)
 
 
-def bfloat16_instructions() -> str:
-    """The instructions for bfloat16 that the processor announces, "" if it has none."""
+def bfloat16_instructions(*, with_tiles: bool = True) -> str:
+    """The instructions for bfloat16 that the processor announces, "" if it has none.
+
+    Args:
+        with_tiles: whether AMX counts, which torch leaves alone on machines that hide how large the tiles are.
+    """
     flags = describe_processor().get("flags", "").split()
     names = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}
-    return " and ".join(name for flag, name in names.items() if flag in flags)
+    return " and ".join(name for flag, name in names.items() if flag in flags and (with_tiles or name != "AMX"))
 
 
 def _cell_label(native: NativeCell | None, device: torch.device) -> str:

@@ -173,6 +173,8 @@ class Loop:
         self.average, self.finish_requested = average, finish_requested
         self.place, self.rescue = place, rescue
         self.progress = Progress(num_steps)
+        self.changes: dict[str, list[Any]] = {}
+        """What a resumed run has changed: the old value and the new one of each setting."""
         self._place = ""
 
     def resume(self) -> bool:
@@ -197,6 +199,8 @@ class Loop:
         torch.set_rng_state(content["rng"])
         if self.log is not None and self.processes.is_first:
             self.log.rewind(content["log_entries"])
+            if self.average is not None and content.get("average") is None:
+                self.log.write({"step": self.progress.step, "average": "begun: the checkpoint has none"})
         self._take_changes(changes)
         return True
 
@@ -217,6 +221,7 @@ class Loop:
 
     def _take_changes(self, changes: Mapping[str, list[Any]]) -> None:
         """Log what a resumed run changes, and let a run that had come to its end continue to a later one."""
+        self.changes = dict(changes)
         if not changes:
             return
         if self.progress.reason == "end of decay":
@@ -227,7 +232,7 @@ class Loop:
         if self.progress.reason in ("max_steps", "end of data"):
             self.progress.reason = None
         if self.log is not None and self.processes.is_first:
-            self.log.write({"step": self.progress.step, "changed": dict(changes)})
+            self.log.write({"step": self.progress.step, "changed": self.changes})
 
     def run(self) -> Fitted:
         """Train until the steps, the data or the patience end."""
@@ -254,7 +259,7 @@ class Loop:
                 due = progress.step % every == 0 if every else epoch != last_epoch
                 if due:
                     self.measure()
-                if progress.step % config.checkpoint_every == 0 or progress.decay_from == progress.step - 1:
+                if progress.step % config.checkpoint_every == 0:
                     self._save()
             if progress.num_counted:
                 self._write_entry(mark)
@@ -269,7 +274,7 @@ class Loop:
         self._place = self.place() if self.place is not None else ""
         batches: list[Any] = []
         failure: Exception | None = None
-        asked = self.finish_requested is not None and self.processes.is_first and self.finish_requested()
+        asked = self._is_asked_to_finish()
         try:
             while len(batches) < self.config.accumulate and (batch := next(self.batches, None)) is not None:
                 batches.append(batch)
@@ -286,13 +291,22 @@ class Loop:
             raise KeyboardInterrupt
         if asked:
             self._begin_decay("on request")
+            self._save(before)  # whoever resumes decays from the same step
         return batches
+
+    def _is_asked_to_finish(self) -> bool:
+        """Whether the first process finds a request for a decay that could begin now."""
+        if self.finish_requested is None or not self.processes.is_first:
+            return False
+        can_begin = self.optimizer.config.schedule == "wsd" and self.progress.decay_from is None
+        return can_begin and self.finish_requested()
 
     def _reached_end(self) -> Reason | None:
         """Why the run is over after the steps so far, if it is; begins the decay of schedule wsd when it is time."""
         progress, optimizer = self.progress, self.optimizer.config
         if optimizer.schedule != "wsd":
-            return "max_steps" if progress.step == self.config.max_steps else None
+            last = self.config.max_steps
+            return "max_steps" if last is not None and progress.step >= last else None
         if progress.step >= progress.num_steps - optimizer.decay_steps:
             self._begin_decay("at the end of the steps")
         if progress.decay_from is not None and progress.step >= progress.decay_from + optimizer.decay_steps:

@@ -54,6 +54,7 @@ from elmokit.training.run_folder import (
 )
 from elmokit.training.step import LanguageModelStep
 from elmokit.training.trial import choose_precision
+from elmokit.wording import counted
 
 _INIT_WARMUP = 100
 CHANGEABLE = ("precision", "num_epochs", "loop.max_steps", "optimizer.decay_steps", "loss.num_negatives")
@@ -327,7 +328,7 @@ class Run:
         try:
             arithmetic = {"arithmetic": step.arithmetic.label, **({"why": reason} if reason else {})}
             if files.resume and loop.resume():
-                self._log_arithmetic(loop, arithmetic)
+                self._continue(loop, arithmetic)
             else:
                 self._begin(bilm, loop, sentences, arithmetic, measure=before is not None)
             result = self._finish(bilm, loop.run(), before or {})
@@ -360,13 +361,24 @@ class Run:
         self._notify(f"precision {choice.precision}: {choice.reason}")
         return build(choice.precision), choice.reason
 
-    def _log_arithmetic(self, loop: Loop, arithmetic: Mapping[str, str]) -> None:
-        """Log how this machine computes, if that is another way than the run's so far."""
+    def _continue(self, loop: Loop, arithmetic: Mapping[str, str]) -> None:
+        """Say and keep what is new in a run that is resumed: its settings, and how this machine computes."""
         if loop.log is None or not self.processes.is_first:
             return
-        before = [entry["arithmetic"] for entry in loop.log.read() if "arithmetic" in entry]
-        if before[-1:] != [arithmetic["arithmetic"]]:
-            loop.log.write({"step": loop.progress.step, **arithmetic})
+        step = loop.progress.step
+        before = [entry["arithmetic"] for entry in loop.log.read() if "arithmetic" in entry][-1:]
+        if before != [arithmetic["arithmetic"]]:
+            loop.log.write({"step": step, **arithmetic})
+            was = f", before: {before[0]}" if before else ""
+            self._notify(f"from step {step} on the run computes in {arithmetic['arithmetic']}{was}")
+        for name, (old, new) in loop.changes.items():
+            self._notify(f"from step {step} on {name} = {new}, before: {old}")
+        if loop.changes:
+            record = json.loads((self.output / RECORD).read_text(encoding="utf-8"))
+            record |= {"config": self.config.model_dump(mode="json"), "num_steps": loop.progress.num_steps}
+            write_text_atomic(self.output / RECORD, json.dumps(record, indent=1) + "\n")
+        if loop.progress.reason is None:  # a run that had come to its end has more steps to take
+            (self.output / RESULT).unlink(missing_ok=True)
 
     def _sample_heldout(self) -> Sequence[str]:
         """What is looked at while training; runs that read file by file keep the sample that such runs had."""
@@ -394,6 +406,7 @@ class Run:
     ) -> None:
         """What a run does once in its life: find its place in the text, write its settings, open its log."""
         self._skip(sentences)
+        self._warn_of_long_decay(loop.progress.num_steps)
         if self.processes.is_first and loop.log is not None:
             self._write_settings(bilm, loop.progress.num_steps)
             loop.log.rewind(0)
@@ -401,6 +414,17 @@ class Run:
             loop.log.write({"step": 0, "loss_kind": self.config.loss.kind, **arithmetic, **note})
         if measure:
             loop.measure()
+
+    def _warn_of_long_decay(self, num_steps: int) -> None:
+        optimizer = self.config.optimizer
+        if optimizer.schedule == "wsd" and optimizer.decay_steps > num_steps:
+            warnings.warn(
+                f"the decay (optimizer.decay_steps = {optimizer.decay_steps:,}) is longer than the run of "
+                f"{counted(num_steps, 'step')}, so that the run takes {optimizer.decay_steps:,} steps and decays from "
+                "the first one: lower optimizer.decay_steps if that is not wanted.",
+                ElmokitWarning,
+                stacklevel=2,
+            )
 
     def _skip(self, sentences: SentenceStream) -> None:
         num_skipped = 0

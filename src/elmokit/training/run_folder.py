@@ -75,8 +75,11 @@ def _read_json(path: Path) -> Mapping[str, Any]:
     return values if isinstance(values, dict) else {}
 
 
-def request_finish(output: Path) -> None:
+def request_finish(output: Path) -> bool:
     """Ask the run in a folder to begin the decay of its learning rate, now or when it is resumed.
+
+    Returns:
+        Whether nobody had asked before.
 
     Raises:
         ConfigError: if there is no run, it is finished, or its schedule has no decay to begin.
@@ -92,7 +95,9 @@ def request_finish(output: Path) -> None:
             f"the run in {output} cannot be finished on request: its optimizer.schedule is "
             f"{optimizer.get('schedule', 'constant')!r}, and only 'wsd' has a decay that can begin at any time."
         )
+    is_first = not (output / FINISH).exists()
     write_text_atomic(output / FINISH, "")
+    return is_first
 
 
 class RunFolder:

@@ -176,7 +176,9 @@ class LanguageModelStep:
         self.state = BiLMState(
             LstmState(parts["forward_h"], parts["forward_c"]), LstmState(parts["backward_h"], parts["backward_c"])
         )
-        self.loss_scale = float(state["loss_scale"])
+        saved = float(state["loss_scale"])
+        if self._precision == "float16" and saved > 1:  # 1 is that of another precision, which needs no scale
+            self.loss_scale = saved
 
     def _both(self, run: Callable[[int], _Side]) -> tuple[_Side, _Side]:
         if self._pool is None:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from torch import Tensor
 
-from elmokit.amx import tiles_are_hidden
 from elmokit.corpus.windows import WindowStream
+from elmokit.errors import ConfigError
 from elmokit.text.vocabulary import SPECIALS, Vocabulary
 from elmokit.training.arithmetic import Precision, bfloat16_instructions
 from elmokit.training.distributed import Processes
@@ -47,15 +47,24 @@ def choose_precision(
     """
     processes = processes or Processes()
     plain = build_step("float32")
-    if plain.device.type == "cpu":
-        if not bfloat16_instructions():
-            return Choice("float32", "this processor has no instructions for bfloat16")
-        if tiles_are_hidden():
-            return Choice("float32", "this machine announces AMX but does not describe its tiles")
-    rounded = build_step("bfloat16")
+    rounded, obstacle = _build_rounded(build_step, plain)
+    if processes.any_of(rounded is None)[0] or rounded is None:
+        return Choice("float32", obstacle or "the machine of another process cannot compute in bfloat16")
     speeds = [processes.from_first(_measure(step, vocabulary, frequencies)) for step in (plain, rounded)]
     figures = f"{rounded.arithmetic.label}: {speeds[1]:,.0f} tokens/s, against {speeds[0]:,.0f} in float32"
     return Choice("bfloat16" if speeds[1] > _WORTHWHILE * speeds[0] else "float32", figures)
+
+
+def _build_rounded(
+    build_step: Callable[[Precision], LanguageModelStep], plain: LanguageModelStep
+) -> tuple[LanguageModelStep | None, str]:
+    """The step in bfloat16, or what speaks against it."""
+    if plain.device.type == "cpu" and not bfloat16_instructions():
+        return None, "this processor has no instructions for bfloat16"
+    try:
+        return build_step("bfloat16"), ""
+    except ConfigError as error:
+        return None, str(error).removesuffix(".")
 
 
 def _measure(step: LanguageModelStep, vocabulary: Vocabulary, frequencies: Tensor) -> float:
