@@ -4,9 +4,10 @@ import os
 import statistics
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -35,7 +36,7 @@ class Timing:
         return sum(share > _DISTURBED for share in self.others)
 
 
-def interleave(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
+def interleave(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
     """Run the candidates in turn, several rounds."""
     timings = {name: Timing() for name in candidates}
     for _ in range(rounds):
@@ -88,7 +89,7 @@ def bandwidth(size: int = 2**28) -> float:
     return size / best
 
 
-def provenance(command: str) -> dict[str, object]:
+def provenance(command: str) -> dict[str, Any]:
     """What a result needs so that somebody else can judge it."""
     root = Path(__file__).parents[1]
     commit = subprocess.run(["git", "describe", "--always", "--dirty"], cwd=root, capture_output=True, text=True)

@@ -105,6 +105,9 @@ def test_constraints_name_everything_once_and_exactly() -> None:
     names = [re.sub("[-_.]+", "-", re.split("[=;]", pin)[0]).lower() for pin in pins]
     assert all(re.fullmatch(r"[\w.-]+==[\w.+!]+", pin) for pin in pins)
     assert len(set(names)) == len(names)
-    asked = [*project()["dependencies"], *(one for extra in project()["optional-dependencies"].values() for one in extra)]
+    asked = [
+        *project()["dependencies"],
+        *(one for extra in project()["optional-dependencies"].values() for one in extra),
+    ]
     needed = {re.sub("[-_.]+", "-", re.split(r"[\s<>=!\[;]", one)[0]).lower() for one in asked} - {"elmokit"}
     assert needed <= set(names), f"constraints.txt lacks {', '.join(sorted(needed - set(names)))}"

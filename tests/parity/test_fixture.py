@@ -7,6 +7,7 @@ Origin: bilm-tf's own test fixture. Three streams of ten sentences ran as batche
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -20,7 +21,7 @@ from tests import reference
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURE = Path(os.environ.get("ELMOKIT_FIXTURES", ROOT.parent / "shared" / "fixtures")) / "bilm-tf"
 NUM_STREAMS, NUM_SENTENCES = 3, 10
-TOLERANCE = {"atol": 1e-6, "rtol": 1e-5}
+TOLERANCE: dict[str, Any] = {"atol": 1e-6, "rtol": 1e-5}
 
 pytestmark = [
     pytest.mark.engine,
@@ -54,7 +55,8 @@ def of_reference(batches):
     """of_reference[i][k]: all layers of the float64 reference, (L, T, 2P)."""
     options = json.loads((FIXTURE / "options.json").read_text())
     arrays = reference.read_arrays(FIXTURE / "lm_weights.hdf5")
-    results, state = [], []
+    results: list[Any] = []
+    state: list[Any] = []
     for batch in batches:
         layers, state = reference.run_bilm(options, arrays, batch, state)
         results.append([reference.without_boundaries(sentence) for sentence in layers])

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.text.input_kind import Input
+from elmokit.text.tokenize import tokenize
 from elmokit.training import corpus, passages
 from elmokit.training.corpus import SentenceStream, find_files, read_sentences
 from elmokit.training.mixing import Order
@@ -206,7 +207,7 @@ def test_a_resume_reads_only_the_present_buffer(
     list(islice(stream, 995))
     state, rest = stream.state_dict(), list(stream)
     lines: list[str] = []
-    original = passages.tokenize
+    original = tokenize
     monkeypatch.setattr(passages, "tokenize", lambda line: lines.append(line) or original(line))
     again = SentenceStream(paths, **options)
     again.load_state_dict(state)
@@ -355,7 +356,8 @@ def test_settings_that_make_no_sense(tmp_path: Path) -> None:
     wrong += [{"weights": {"*": weight}} for weight in (0, -1, math.nan, 1000, "2")]
     wrong += [{"weights": {pattern: 1}} for pattern in ("", "other", 3)]
     wrong += [{"weights": {"*": 2}, "order": "files"}, {"weights": {"*": 2}, "shuffle": False}]
-    for options in ({"seed": -1}, {"buffer_sentences": 0}, {"num_epochs": 0}, {"input": "words"}, *wrong):
+    wrong += [{"seed": -1}, {"buffer_sentences": 0}, {"num_epochs": 0}, {"input": "words"}]
+    for options in wrong:
         with pytest.raises(ConfigError):
             SentenceStream(paths, **options)
 
