@@ -5,6 +5,8 @@
 # make test-cpus  tests that depend on the processor, under switches that make one compute as others do
 # make test-all   test, test-rest and test-cpus
 # make lint       ruff and mypy
+# make coverage   `make test` with a report of the lines that no test reaches, in build/coverage
+# make dist       source archive and wheel in dist, checked for upload
 # make bench      the benchmarks, each against a peer in one interleaved run
 
 PYTHON ?= python3
@@ -14,7 +16,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 PYTEST_FLAGS ?= -n 2 -q
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-.PHONY: demo test test-fast test-rest test-cpus test-all lint bench clean
+.PHONY: demo test test-fast test-rest test-cpus test-all lint coverage dist bench clean
 
 demo: $(VENV)/.package
 	$(BIN)/python examples/demo.py
@@ -38,6 +40,16 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+coverage: $(VENV)/.test $(VENV)/peers/.done
+	rm -rf build/coverage
+	$(PYTEST) -m "not extended" --cov --cov-report=term --cov-report=html
+
+dist: $(VENV)/.package
+	$(PIP) --editable '.[release]'
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
 
 bench: $(VENV)/.test $(VENV)/peers/.done
 	$(BIN)/python bench/embed.py --size small
@@ -63,4 +75,4 @@ $(VENV)/peers/.done: $(VENV)/.package
 		&& touch $@
 
 clean:
-	rm -rf $(VENV) demo-out
+	rm -rf $(VENV) demo-out build dist

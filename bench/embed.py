@@ -14,6 +14,8 @@ import argparse
 import statistics
 import sys
 import tempfile
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -109,11 +111,11 @@ def throughput(arguments: argparse.Namespace) -> dict[str, object]:
         fresh.embed(sentences)
         fresh.runner.workers.close()
 
-    candidates = {"allennlp": lambda: run_peer(peer, sentences)}
+    candidates: dict[str, Callable[[], object]] = {"allennlp": lambda: run_peer(peer, sentences)}
     for name, embedder in fast.items():
         embedder.embed(sentences)
-        candidates[f"{name} warm"] = lambda embedder=embedder: embedder.embed(sentences)
-        candidates[f"{name} cold"] = lambda embedder=embedder: cold(embedder)
+        candidates[f"{name} warm"] = partial(embedder.embed, sentences)
+        candidates[f"{name} cold"] = partial(cold, embedder)
     torch.set_num_threads(arguments.threads)
     rates: list[float] = []
     candidates["gemm"] = lambda: rates.append(gemm_rate(arguments.threads))
@@ -145,9 +147,9 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
     peer = build_peer(bilm)
     sentence = next(s[:20] for s in read_sentences(3000) if len(s) >= 20)
     fast = embedders(bilm, arguments.threads, arguments.int8)
-    candidates = {"allennlp": lambda: run_peer(peer, [sentence])}
+    candidates: dict[str, Callable[[], object]] = {"allennlp": lambda: run_peer(peer, [sentence])}
     for name, embedder in fast.items():
-        candidates[name] = lambda embedder=embedder: embedder.embed([sentence])
+        candidates[name] = partial(embedder.embed, [sentence])
     torch.set_num_threads(arguments.threads)
     timings = interleave(candidates, arguments.rounds * 6)
     base = timings["allennlp"].median
@@ -170,7 +172,7 @@ def linear(arguments: argparse.Namespace) -> dict[str, object]:
     embedder = Embedder(build(arguments.size), threads=arguments.threads)
     words = [word for sentence in read_sentences(12000) for word in sentence]
 
-    def stream(count: int, length: int):
+    def stream(count: int, length: int) -> Iterator[list[str]]:
         for number in range(count):
             start = number * 7 % (len(words) - length)
             yield [f"{words[start]}{number % 9973}", *words[start + 1 : start + length]]

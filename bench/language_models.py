@@ -13,6 +13,7 @@ import json
 import sys
 from itertools import groupby
 from pathlib import Path
+from typing import Any
 
 import elmokit
 from elmokit.formats import fingerprint
@@ -66,7 +67,7 @@ def digest(path: Path) -> dict[str, str]:
     return {"file": path.name, "sha256": file_sha256(path)}
 
 
-def describe(run: Path, name: str) -> dict[str, object]:
+def describe(run: Path, name: str) -> dict[str, Any]:
     settings = json.loads((run / "run.json").read_text(encoding="utf-8"))
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
     return {

@@ -3,7 +3,7 @@
 import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -32,7 +32,7 @@ class Timing:
         return sum(share > _DISTURBED for share in self.others)
 
 
-def interleave(candidates: dict[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
+def interleave(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
     """Run the candidates in turn, several rounds."""
     timings = {name: Timing() for name in candidates}
     for _ in range(rounds):

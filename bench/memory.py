@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import elmokit
 from elmokit.config import CharacterInput, LstmStack
@@ -58,7 +59,7 @@ def by_lines(place: Path, formats: list[str]) -> dict[str, object]:
     for count in COUNTS:
         write_lines(place / f"{count}.txt", count)
     for suffix in formats:
-        peaks = {}
+        peaks: dict[Any, int] = {}
         for count in COUNTS:
             output = place / f"{count}.{suffix}"
             peaks[count] = peak_megabytes("embed", place / f"{count}.txt", output, "--model", place / "tiny", *FLAGS)

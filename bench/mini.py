@@ -17,6 +17,7 @@ import json
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import elmokit
 from elmokit.formats import fingerprint
@@ -62,7 +63,7 @@ def read_wikitext(path: Path) -> list[str]:
 
 def count_data(folder: Path) -> dict[str, int]:
     """Words between white space of the training files; articles and books stand between empty lines."""
-    counts = {}
+    counts: dict[str, int] = {}
     for name, words, parts in (
         ("wikipedia", "wikipedia_words", "wikipedia_articles"),
         ("books", "book_words", "books"),
@@ -81,7 +82,9 @@ def count_data(folder: Path) -> dict[str, int]:
 def describe_training(run: Path, before: Path | None) -> dict[str, object]:
     """The run, and what was before it."""
     earlier = json.loads(before.read_text(encoding="utf-8")) if before else None
-    first = earlier["training"] if earlier else {"tokens_seen": 0, "steps": 0, "hours": 0.0, "course": []}
+    first: dict[str, Any] = (
+        earlier["training"] if earlier else {"tokens_seen": 0, "steps": 0, "hours": 0.0, "course": []}
+    )
     own = [one | {"predictions": one["predictions"] + first["tokens_seen"]} for one in read_course(run)]
     settings = json.loads((run / "run.json").read_text(encoding="utf-8"))
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
@@ -117,7 +120,7 @@ def read_probes(results: Path, fingerprint: str) -> list[dict[str, object]]:
     for found in (probes, senses):
         if found["model_sha256"] != fingerprint:
             sys.exit(f"what `{found['command']}` left is of another model: measure this one first")
-    rows = [
+    rows: list[dict[str, object]] = [
         {
             "name": name,
             "dataset": dataset,

@@ -20,6 +20,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -90,7 +91,7 @@ def wsd_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> 
     }
 
 
-def vote_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, object]:
+def vote_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, Any]:
     """F1 of votes of similar occurrences by set: by prior, by vectors, by both with own vectors only and with all."""
     data = read_wsd_data(data_dir / "wsd", parts)
     result = evaluate_votes(embed, data.train, data.sets, data.index)

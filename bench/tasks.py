@@ -61,9 +61,19 @@ class Setting(NamedTuple):
 
 
 SETTINGS = {
-    "conll2003": Setting("ner", *(f"ner/conll2003/eng.{name}" for name in ("train", "testa", "testb")), "1 2 3 4 5"),
+    "conll2003": Setting(
+        "ner",
+        "ner/conll2003/eng.train",
+        "ner/conll2003/eng.testa",
+        "ner/conll2003/eng.testb",
+        seeds="1 2 3 4 5",
+    ),
     "sst-5": Setting(
-        "sentiment", *(f"sentiment/sst/trees/{name}.txt" for name in ("train", "dev", "test")), "1 2 3 4 5"
+        "sentiment",
+        "sentiment/sst/trees/train.txt",
+        "sentiment/sst/trees/dev.txt",
+        "sentiment/sst/trees/test.txt",
+        seeds="1 2 3 4 5",
     ),
     "sick": Setting("nli", *(f"nli/sick/SICK_{name}.txt" for name in ("train", "dev", "test"))),
     "snli-small": Setting("nli", "train.jsonl", "dev.jsonl", "nli/snli-dev-test/snli_test.jsonl.xz"),
@@ -174,9 +184,10 @@ def run_study(options: argparse.Namespace) -> dict[str, object]:
 
 def build_experiment(options: argparse.Namespace, folder: str, seeds: str) -> Experiment:
     setting = SETTINGS[options.setting]
+    files: dict[str, Any] = {split: [str(path)] for split, path in find_files(options.setting, options).items()}
     return Experiment(
         task=TASKS[setting.task],
-        **{split: [str(path)] for split, path in find_files(options.setting, options).items()},
+        **files,
         output=options.runs / folder,
         seeds=[int(seed) for seed in (options.seeds or seeds).split()],
         vectors=[str(path) for path in options.vectors],
@@ -205,7 +216,7 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
         scores = read_side(runs, variant).to_dict()
         own = {name: scores[name] for name in ("dev", "test", "further")}
         rows.append({"side": variant.label.partition(":")[0], "changes": dict(variant.changes), **own})
-    found = {"rows": rows, "seeds": list(runs.experiment.seeds), "setting": runs.setting()}
+    found: dict[str, Any] = {"rows": rows, "seeds": list(runs.experiment.seeds), "setting": runs.setting()}
     shorten_names(found["setting"])
     return found | {"data": options.setting, "study": "grid", "name": options.name}
 

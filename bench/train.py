@@ -20,7 +20,9 @@ import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,10 +30,12 @@ from torch import Tensor
 from torch.nn import functional
 
 import elmokit
-from elmokit.corpus.windows import Window, WindowStream
+from elmokit.config import CharacterInput
+from elmokit.corpus.windows import Sentences, Window, WindowStream
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import find_native_cell
 from elmokit.text.vocabulary import Vocabulary
+from elmokit.training.arithmetic import Precision
 from elmokit.training.config import PretrainConfig, read_run
 from elmokit.training.optim import Optimizer
 from elmokit.training.sampled_softmax import LogUniformSampler
@@ -49,7 +53,7 @@ ORIGINAL_VOCAB_SIZE = 793_471
 ROUNDED = "elmokit, bfloat16"
 
 
-class Repeated:
+class Repeated(Sentences):
     """The sentences of the shipped prose over and over."""
 
     def __init__(self) -> None:
@@ -61,16 +65,24 @@ class Repeated:
         self.place += 1
         return self.sentences[self.place % len(self.sentences)]
 
+    def state_dict(self) -> dict[str, Any]:
+        return {"place": self.place}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.place = state["place"]
+
 
 class Straightforward:
     """A biLM and its training step as one would first write them."""
 
     def __init__(self, bilm: BiLM, config: PretrainConfig) -> None:
         self.config = config
-        self.widths = [width for width, _ in bilm.config.input.filters]
-        self.num_highway = bilm.config.input.num_highway
+        own, clip = bilm.config.input, bilm.config.lstm.cell_clip
+        assert isinstance(own, CharacterInput) and clip is not None
+        self.widths = [width for width, _ in own.filters]
+        self.num_highway = own.num_highway
         self.depth = bilm.config.lstm.num_layers
-        self.clip = bilm.config.lstm.cell_clip
+        self.clip = clip
         self.p = {name: tensor.detach().clone().requires_grad_() for name, tensor in bilm.named_parameters()}
         self.state = [
             [[torch.zeros(config.batch_size, width) for width in self.state_widths(bilm)] for _ in range(self.depth)]
@@ -157,11 +169,16 @@ def build(size: str, negatives: int | None, vocab_size: int = VOCAB_SIZE) -> tup
     return BiLM(config.build_model(vocab_size), vocabulary=vocabulary, seed=1), config
 
 
+def words_of(bilm: BiLM) -> Vocabulary:
+    assert bilm.vocabulary is not None
+    return bilm.vocabulary
+
+
 class Ours:
     """elmokit's own step and optimiser."""
 
-    def __init__(self, bilm: BiLM, config: PretrainConfig, precision: str = "float32") -> None:
-        sizes = {"num_rows": config.batch_size, "num_steps": config.unroll_steps}
+    def __init__(self, bilm: BiLM, config: PretrainConfig, precision: Precision = "float32") -> None:
+        sizes: dict[str, Any] = {"num_rows": config.batch_size, "num_steps": config.unroll_steps}
         self.run = LanguageModelStep(bilm, config.loss, **sizes, precision=precision)
         self.optimizer = Optimizer(*self.run.parameters(), config.optimizer, 1000)
 
@@ -174,9 +191,9 @@ class Ours:
 def compare(size: str, negatives: int | None, rounds: int) -> dict[str, object]:
     bilm, config = build(size, negatives)
     windows = WindowStream(
-        Repeated(), bilm.vocabulary, bilm.indexer, num_rows=config.batch_size, num_steps=config.unroll_steps
+        Repeated(), words_of(bilm), bilm.indexer, num_rows=config.batch_size, num_steps=config.unroll_steps
     )
-    peers = {"straightforward": Straightforward(bilm, config)}
+    peers: dict[str, Straightforward | Ours] = {"straightforward": Straightforward(bilm, config)}
     native = find_native_cell()
     if native is not None and native.tiles is not None:
         peers[ROUNDED] = Ours(copy.deepcopy(bilm), config, "bfloat16")
@@ -184,7 +201,7 @@ def compare(size: str, negatives: int | None, rounds: int) -> dict[str, object]:
     batches = [next(windows) for _ in range(rounds + 1)]
     losses: dict[str, list[float]] = {name: [] for name in peers}
 
-    def runner(name: str, stepper: Straightforward | Ours):
+    def runner(name: str, stepper: Straightforward | Ours) -> Callable[[], None]:
         def run() -> None:
             number = len(losses[name])
             losses[name].append(stepper.step(batches[number], number))
@@ -234,7 +251,7 @@ def one_process(core: str, steps: int, processes: int, folder: str) -> None:
     optimizer = Optimizer(*run.parameters(), config.optimizer, 1000)
     windows = WindowStream(
         Repeated(),
-        bilm.vocabulary,
+        words_of(bilm),
         bilm.indexer,
         num_rows=config.batch_size,
         num_steps=config.unroll_steps,
@@ -275,7 +292,7 @@ def measure_original(rounds: int) -> dict[str, object]:
     """One process, the published size and vocabulary, the paper's settings."""
     bilm, config = build("original", None, ORIGINAL_VOCAB_SIZE)
     windows = WindowStream(
-        Repeated(), bilm.vocabulary, bilm.indexer, num_rows=config.batch_size, num_steps=config.unroll_steps
+        Repeated(), words_of(bilm), bilm.indexer, num_rows=config.batch_size, num_steps=config.unroll_steps
     )
     ours = Ours(bilm, config)
     exchanged: list[int] = []

@@ -71,7 +71,11 @@ def main() -> None:
     before = resident()
     sentences = Counted(SentenceStream(repeated, input=options.input))
     windows = WindowStream(
-        sentences, vocabulary, bilm.indexer, num_rows=config.batch_size, num_steps=config.unroll_steps
+        sentences,  # type: ignore[arg-type]
+        vocabulary,
+        bilm.indexer,
+        num_rows=config.batch_size,
+        num_steps=config.unroll_steps,
     )
     seen: list[tuple[int, int]] = []
     for number, window in enumerate(windows):

@@ -109,6 +109,7 @@ def bilm_token_layer(options: dict, arrays: Arrays, sentence: list[str], vocabul
         width = options["char_cnn"]["max_characters_per_token"]
         return np.stack([bilm_token_vector(options, arrays, token_char_ids(token, width)) for token in tokens])
     # Token input: one stored row per entry of the vocabulary file, unknown words read as <UNK>.
+    assert vocabulary is not None
     index = {token: i for i, token in enumerate(vocabulary)}
     return np.stack([arrays["embedding"][index.get(token, index["<UNK>"])] for token in tokens])
 
@@ -320,7 +321,7 @@ def many_langs_char_vector(model: ManyLangs, token: str) -> np.ndarray:
     tensors = model.embedder
     activation = ACTIVATIONS[model.architecture["token_embedder"].get("activation", "relu")]
     characters = tensors["char_emb_layer.embedding.weight"][many_langs_char_ids(model, token)]  # (C, d)
-    pooled = []
+    pooled: list[np.ndarray] = []
     while (name := f"convolutions.{len(pooled)}") + ".weight" in tensors:
         kernel = tensors[f"{name}.weight"].transpose(2, 1, 0)  # (num, d, width) -> (width, d, num)
         pooled.append(activation(convolve_and_pool(characters, kernel, tensors[f"{name}.bias"])))

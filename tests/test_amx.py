@@ -1,5 +1,6 @@
 """Virtual machines that announce AMX and hide its tiles: refused in a sentence, or oneDNN is told in time."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -49,4 +50,4 @@ def test_int8_is_refused_with_the_remedy_and_taken_with_it(cpu: Path, monkeypatc
 def test_a_limit_of_the_users_own_stays(cpu: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
     amx.avoid_hidden_tiles()
-    assert amx.os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX2"
+    assert os.environ["ONEDNN_MAX_CPU_ISA"] == "AVX2"

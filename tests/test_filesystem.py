@@ -82,7 +82,7 @@ def test_a_failure_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, error: 
 def test_a_full_disk_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str) -> None:
     goal = tmp_path / "a"
     goal.write_bytes(b"old")
-    monkeypatch.setattr(filesystem.os, step, fill_disk)
+    monkeypatch.setattr(os, step, fill_disk)
     with pytest.raises(OSError, match="No space left"):
         write_bytes_atomic(goal, b"new")
     assert goal.read_bytes() == b"old"

@@ -110,7 +110,7 @@ def test_an_installed_wheel_loads_its_model_offline(wheel: Path, tree: Path, tmp
     )
     assert "No module named 'elmokit'" in missing.stderr
 
-    pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+    pip: list[str | Path] = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
     run(*pip, "install", "--quiet", "--no-deps", "--no-index", wheel, folder=tmp_path)
     where, found = run(python, "-I", "-c", USE, folder=tmp_path).splitlines()
     assert Path(where).is_relative_to(site)

@@ -9,14 +9,13 @@ from elmokit.analysis.probes.layers import (
     Candidate,
     ProbeResult,
     Tagged,
-    Vectors,
     candidate_names,
     find_file,
     pick_vectors,
     probe_tags,
     tag_accuracy,
 )
-from elmokit.analysis.probes.linear import Training
+from elmokit.analysis.probes.linear import Training, Vectors
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM

@@ -197,7 +197,7 @@ class TestReport:
         figure = Figure()
         report = layer_weights_report(average_mixes([read_mixes(path) for path in given]))
         [chart] = (block for block in report.blocks if hasattr(block, "draw"))
-        chart.draw(figure)  # type: ignore[union-attr]
+        chart.draw(figure)
         first, second = figure.axes[:2]
         assert [first.get_title(), second.get_title()] == ["at the input", "at the output"]
         assert [patch.get_hatch() for patch in first.patches] == ["--", "..", "--", None, "--", None]

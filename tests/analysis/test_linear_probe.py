@@ -1,5 +1,7 @@
 """The probe against torch's own softmax regression, and what it must find in made-up vectors."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -38,9 +40,8 @@ def by_autograd(vectors: Floats, labels: Ints, l2: float, seed: int, training: T
     model = nn.Linear(WIDTH, NUM_LABELS)
     nn.init.zeros_(model.weight)
     nn.init.zeros_(model.bias)
-    optimizer = torch.optim.Adam(
-        [{"params": [model.weight], "weight_decay": l2}, {"params": [model.bias]}], lr=training.learning_rate
-    )
+    groups: list[dict[str, Any]] = [{"params": [model.weight], "weight_decay": l2}, {"params": [model.bias]}]
+    optimizer = torch.optim.Adam(groups, lr=training.learning_rate)
     batches = -(-len(x) // training.batch_size)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / (training.epochs * batches))
     generator = torch.Generator().manual_seed(seed)
@@ -142,4 +143,4 @@ def test_faults_are_named() -> None:
         fit_probe(x, y, dx, dy, training=Training(epochs=1)).predict(x[:, :3])
     for wrong in ({"l2": ()}, {"l2": (0.0, -1.0)}, {"epochs": 0}, {"batch_size": 0}):
         with pytest.raises(ConfigError, match="at least"):
-            Training(**wrong)  # type: ignore[arg-type]
+            Training(**wrong)

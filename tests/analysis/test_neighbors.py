@@ -6,11 +6,12 @@ import sys
 from collections.abc import Callable
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 from rich.console import Console
 
@@ -281,7 +282,12 @@ def test_layers_and_their_names(embedder: Embedder) -> None:
     assert list(name_mixes(embedder, ["top", 2, "average", (0.5, 0, 0.25)])) == [
         "layer 2", "average", "mix 0.5, 0.0, 0.25",
     ]  # fmt: skip
-    for wrong, message in [("best", "unknown"), (3, "no layer 3"), ((1, 2), "one finite number for each of the 3")]:
+    mixes: list[tuple[Any, str]] = [
+        ("best", "unknown"),
+        (3, "no layer 3"),
+        ((1, 2), "one finite number for each of the 3"),
+    ]
+    for wrong, message in mixes:
         with pytest.raises(ConfigError, match=message):
             name_mixes(embedder, [wrong])
     with pytest.raises(ConfigError, match="against 'all' is unknown: choose word or tokens"):
@@ -341,7 +347,7 @@ def test_bars_have_the_cosines_and_a_few_words_around() -> None:
     chart = bar_chart("", "", panels)
     chart.draw(figure)
     (axes,) = figure.axes
-    assert [patch.get_width() for patch in axes.patches] == [1 / (line + 1) for line in range(20)]
+    assert [cast(Rectangle, patch).get_width() for patch in axes.patches] == [1 / (line + 1) for line in range(20)]
     assert chart.size[1] < 10
     bar_chart("", "", [Panel("nothing", "type", [], [])]).draw(Figure())
     last = [Neighbor(Occurrence(tokens, 8, 1), 1.0)]
@@ -382,7 +388,7 @@ def test_faiss_with_little_to_look_in(embedder: Embedder, index: NeighborIndex, 
     pytest.importorskip("faiss")
     (tmp_path / "few.txt").write_text("a play .\na play .\nb .\n", encoding="utf-8")
     few = open_index(embedder, tmp_path / "few.txt", tmp_path / "few")
-    options = {"layers": ("average", (1.0, 0.0, 0.5)), "k": 10, "against": "tokens"}
+    options: dict[str, Any] = {"layers": ("average", (1.0, 0.0, 0.5)), "k": 10, "against": "tokens"}
     for tokens in (("a", "play", "."), ("unseen", ".")):
         exact, approximate = (
             find_neighbors(few, embedder, tokens, 1, NeighborOptions(**options, ann=ann)) for ann in (False, True)

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmokit.analysis.probes.layers import Vectors
-from elmokit.analysis.probes.linear import Training
+from elmokit.analysis.probes.linear import Training, Vectors
 from elmokit.analysis.probes.ner import probe_ner, read_ner, span_f1
 from elmokit.errors import InputError
 

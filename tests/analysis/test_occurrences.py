@@ -26,6 +26,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM
 from elmokit.tasks.layer_store import LayerStore
+from elmokit.text.lines import split_line
 
 LINES = ["The play was good .", "They play and play", "A player plays .", "", "PLAY !", "no such word"]
 
@@ -93,7 +94,7 @@ class TestCollect:
         from elmokit.analysis.usage import occurrences
 
         seen: list[str] = []
-        original = occurrences.split_line
+        original = split_line
 
         def listen(line: str, input: Any) -> Any:
             seen.append(line.strip())

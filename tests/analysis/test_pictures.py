@@ -89,8 +89,8 @@ def ranking() -> Report:
 
 def subject(*corpora: str) -> tuple[Subject, Any]:
     random = np.random.default_rng(0)
-    sides = [random.normal(size=(30, 8)) + 3 * number for number in range(2)]
-    found = compare(*sides, num_groups=3)
+    one, other = (random.normal(size=(30, 8)) + 3 * number for number in range(2))
+    found = compare(one, other, num_groups=3)
     occurrences = [Occurrence(TOKENS, 1, f"f:{n}", n) for n in range(60)]
     return Subject("play", ("play",), corpora, (30, 30), (30, 30), occurrences, {}), found
 
@@ -150,7 +150,7 @@ def test_hatching_is_in_the_legend() -> None:
     [legend] = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["share below 1/3", "share above 2/3"]
     used = {patch.get_hatch() for axes in figure.axes for patch in axes.patches if patch.get_hatch()}
-    assert {patch.get_hatch() for patch in legend.get_patches()} == used  # type: ignore[attr-defined]
+    assert {patch.get_hatch() for patch in legend.get_patches()} == used
 
 
 def test_one_color_per_corpus_in_all_figures_of_a_report() -> None:
@@ -162,7 +162,7 @@ def test_one_color_per_corpus_in_all_figures_of_a_report() -> None:
     shares.draw(figure := Figure())
     [legend] = figure.legends
     bars = {
-        text.get_text(): to_hex(patch.get_facecolor())  # type: ignore[attr-defined]
+        text.get_text(): to_hex(patch.get_facecolor())
         for text, patch in zip(legend.get_texts(), legend.get_patches(), strict=True)
     }
     assert bars == dict(zip(("wikipedia", "books"), CORPUS_COLOURS, strict=True))

@@ -4,8 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmokit.analysis.probes.layers import Vectors
-from elmokit.analysis.probes.linear import Training
+from elmokit.analysis.probes.linear import Training, Vectors
 from elmokit.analysis.probes.pos import PosExample, probe_pos, read_conllu, read_pos
 from elmokit.errors import ConfigError, InputError
 from tests.data import DATA, needs_data

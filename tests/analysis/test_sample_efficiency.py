@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -231,7 +232,7 @@ def test_the_picture(tmp_path: Path) -> None:
     assert axes.get_xscale() == "log"
     assert [label.get_text() for label in axes.get_xticklabels()] == ["0.1%", "1%", "10%", "100%"]
     baseline, elmo, goal = axes.lines
-    assert list(baseline.get_ydata()) == [5, 10, 15, 25] and list(elmo.get_ydata()) == [10, 20, 30, 40]
-    assert set(goal.get_ydata()) == {25}
-    heights = axes.collections[0].get_paths()[0].vertices[:, 1]
-    assert (heights.min(), heights.max()) == (pytest.approx(5 - math.sqrt(2)), pytest.approx(25 + math.sqrt(2)))
+    heights = [np.asarray(line.get_ydata()).tolist() for line in (baseline, elmo, goal)]
+    assert heights[:2] == [[5, 10, 15, 25], [10, 20, 30, 40]] and set(heights[2]) == {25}
+    band = np.asarray(axes.collections[0].get_paths()[0].vertices)[:, 1]
+    assert (band.min(), band.max()) == (pytest.approx(5 - math.sqrt(2)), pytest.approx(25 + math.sqrt(2)))

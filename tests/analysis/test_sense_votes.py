@@ -66,7 +66,7 @@ class World:
 
     def text(self, sizes: Sequence[int], num_texts: int) -> list[SenseSentence]:
         """Sentences of every word and sense, as many as sizes say, in texts by turns."""
-        found = []
+        found: list[SenseSentence] = []
         for number in range(NUM_WORDS):
             for sense, size in enumerate(sizes):
                 for _ in range(size):
@@ -234,7 +234,7 @@ class TestFit:
         cosines = draw.uniform(-0.5, 0.5, (size, 4, 4))
         cosines[:, :3, 0] += 0.4 * right[:, :1]
         cosines[:, 3, 0] += 0.4 * right[:, 1]
-        groups = (np.arange(size)[:, None] * 2 + [0, 0, 0, 1]).ravel()
+        groups = (np.arange(size)[:, None] * 2 + np.array([0, 0, 0, 1])).ravel()
         votes = np.tile(np.array([1, 1, 0.5, 1], np.float32), size)
         return Pairs(
             cosines.reshape(-1, 4).astype(np.float32), votes, groups, np.repeat(np.arange(size), 2), right.ravel()

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
@@ -103,9 +104,10 @@ def test_the_picture_has_a_dot_a_seed_and_the_means() -> None:
     figure = Figure()
     chart.draw(figure)
     (axes,) = figure.axes
-    seeds, means = [line.get_xdata().tolist() for line in axes.lines[:8:2]], axes.lines[1:8:2]
+    places = [np.asarray(line.get_xdata()).tolist() for line in axes.lines[:8]]
+    seeds, means = places[::2], places[1::2]
     assert seeds == [list(side.test) for side in (found.baseline, *found.others)]
-    assert [float(line.get_xdata()[0]) for line in means] == [11.0, 21.0, 31.0, 41.0]
+    assert [mean[0] for mean in means] == [11.0, 21.0, 31.0, 41.0]
     assert [label.get_text() for label in axes.get_yticklabels()] == ["baseline", *(s.label for s in found.others)]
 
 

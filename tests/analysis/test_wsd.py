@@ -1,6 +1,7 @@
 """Nearest senses on vectors that were laid out by hand, and WordNet's first sense on the real sets."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,10 @@ def embed(sentences: Sequence[Sequence[str]]) -> Iterator[NDArray[Any]]:
     """Two layers: the first the same direction for every word, the second by the table."""
     for tokens in sentences:
         yield np.array([VECTORS[token] for token in tokens], dtype=np.float32).swapaxes(0, 1)  # (L, T, D)
+
+
+def repeated(vector: NDArray[Any], sentences: Sequence[Sequence[str]]) -> list[NDArray[Any]]:
+    return [vector] * len(sentences)
 
 
 def sentence(text: str, *targets: Target) -> SenseSentence:
@@ -154,7 +159,7 @@ class TestSenses:
         train = [one("form", key) for key, count in ((CASH, 3), (MONEY, 7), (RIVER, 11)) for _ in range(count)]
         for _ in range(20):
             vector = draw.normal(size=(1, 1, 300))  # (L, T, D)
-            senses = average_senses(lambda sentences, vector=vector: [vector] * len(sentences), train)
+            senses = average_senses(partial(repeated, vector), train)
             answers = nearest_senses(train[0].targets, vector, senses, index, layer_mixes(1))
             assert answers["0"] == [RIVER]
 

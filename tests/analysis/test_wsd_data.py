@@ -3,6 +3,7 @@
 import gzip
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,8 +147,10 @@ class TestSemcor:
     @pytest.mark.slow
     @needs_data("wsd")
     def test_whole(self) -> None:
-        files, counts = set(), Counter()
-        senses, keys = 0, set()
+        files: set[str] = set()
+        counts: Counter[Any] = Counter()
+        senses = 0
+        keys: set[str] = set()
         for source, forms in read_forms(WSD / "semcor3.0.tar.xz"):
             part = source.partition("/")[0]
             files.add(source)

@@ -22,7 +22,7 @@ def _broken(number: float) -> Embedder:
     """A model with a number in its weights that is none."""
     bilm = build_tiny("characters")
     with torch.no_grad():
-        bilm.encoder.projection.bias[0] = number  # type: ignore[union-attr]
+        bilm.encoder.projection.bias[0] = number
     return Embedder(bilm, threads=1)
 
 

@@ -21,7 +21,7 @@ from tests.campaign.row import INF, NAN, Kit, Row, row
 
 def _allennlp(kit: Kit, **settings: object) -> object:
     files = {"options_file": kit.file("bilm/options.json"), "weight_file": kit.file("bilm/weights.hdf5")}
-    return allennlp.Elmo(**{**files, "num_output_representations": 1, **settings})  # type: ignore[arg-type]
+    return allennlp.Elmo(**{**files, "num_output_representations": 1, **settings})
 
 
 def _allen_embedder(kit: Kit) -> allennlp.ElmoEmbedder:

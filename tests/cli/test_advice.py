@@ -75,7 +75,7 @@ def advised(path: Path) -> Iterator[str]:
     passed_over = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in passed_over
-        if is_text and " " in node.value:  # type: ignore[attr-defined, operator]
+        if is_text and " " in node.value:  # type: ignore[attr-defined]
             yield from OPTION.findall(node.value)  # type: ignore[attr-defined]
 
 

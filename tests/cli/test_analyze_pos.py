@@ -74,7 +74,7 @@ def test_both_tags_beside_the_paper(pos: Call, folder: Path, bilm: BiLM) -> None
     assert found["tokens"] == {"train": 80, "dev": 32, "test": 24}
     assert found["seeds"] == [0, 5]
     for tags in ("xpos", "upos"):
-        expected = probe_pos(layers_of(Embedder(bilm, threads=1)), folder / "bank", tags=tags, seeds=[0, 5])  # type: ignore[arg-type]
+        expected = probe_pos(layers_of(Embedder(bilm, threads=1)), folder / "bank", tags=tags, seeds=[0, 5])
         assert found["tags"][tags]["chosen"] == expected.chosen
         for name, candidate in expected.candidates.items():
             assert found["tags"][tags]["candidates"][name]["test"] == pytest.approx(100 * candidate.test_mean, abs=5)

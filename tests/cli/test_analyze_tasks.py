@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from elmokit.cli.runs_bar import describe_run, runs_bar
+from elmokit.embedding.embedder import Embedder
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks import variants
+from elmokit.tasks.processes import run_side_by_side
 from tests.cli.conftest import Terminal
 from tests.running import Call, command_runner
 from tests.tasks.experiments import run_in_process, write_experiment
@@ -83,7 +85,7 @@ def test_compare_has_bars_on_a_terminal(run: Call, launched: list[str], terminal
 
 def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers: list[int] = []
-    side_by_side, build = variants.run_side_by_side, variants.Embedder.from_pretrained
+    side_by_side, build = run_side_by_side, Embedder.from_pretrained
 
     def note(commands: Any, *, number: int, lock: Any) -> Any:
         numbers.append(number)
@@ -94,7 +96,7 @@ def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pyte
         return build(model, threads=threads)
 
     monkeypatch.setattr(variants, "run_side_by_side", note)
-    monkeypatch.setattr(variants.Embedder, "from_pretrained", load_note)
+    monkeypatch.setattr(Embedder, "from_pretrained", load_note)
     words = ["task", "compare", "ner", *(word for word in DATA if word not in ("--processes", "1")), "--seeds", "3"]
     assert run(*words, "--threads", "1").returncode == 0
     assert numbers == [1, 1]

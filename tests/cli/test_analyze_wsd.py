@@ -106,7 +106,10 @@ def _remove(*names: str) -> Callable[[Path], None]:
 
 
 def _gold(text: str) -> Callable[[Path], None]:
-    return lambda folder: (folder / "wsd/eval/senseval2/senseval2.gold.key.txt").write_text(text) and None
+    def write(folder: Path) -> None:
+        (folder / "wsd/eval/senseval2/senseval2.gold.key.txt").write_text(text)
+
+    return write
 
 
 def _one_text(folder: Path) -> None:

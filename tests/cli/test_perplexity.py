@@ -59,7 +59,7 @@ def test_perplexity_for_people_and_for_programs(folder: Path, run: Call) -> None
 def test_perplexity_of_raw_text_and_several_files(folder: Path, run: Call) -> None:
     (folder / "in-2.txt").write_text("It was. Why?\n")
     (found,) = json_lines(run("perplexity", "model", "in*.txt", "--json"))
-    assert found["reset"]["num_sentences"] == 4  # type: ignore[index]
+    assert found["reset"]["num_sentences"] == 4
 
 
 @pytest.mark.parametrize(

@@ -2,17 +2,19 @@
 
 import json
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
+from typing import Any
 
 import pytest
 
 from elmokit.settings import list_settings
 from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.tasks.registry import TASKS
-from elmokit.training.config import FinetuneConfig, PretrainConfig, preset_names, read_run
+from elmokit.training.config import FinetuneConfig, PresetConfig, PretrainConfig, preset_names, read_run
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
-KINDS = {"pretrain": PretrainConfig, "finetune": FinetuneConfig, "tasks": TaskConfig}
+KINDS: dict[str, type[PresetConfig]] = {"pretrain": PretrainConfig, "finetune": FinetuneConfig, "tasks": TaskConfig}
 NAMES = [(folder, name) for folder, kind in KINDS.items() for name in preset_names(kind)]
 
 
@@ -57,7 +59,10 @@ def test_every_name_that_is_listed_can_be_set(run: Call) -> None:
 
 
 def test_every_setting_is_explained() -> None:
-    kinds = [(PretrainConfig, PretrainConfig.groups), (FinetuneConfig, {})]
+    kinds: list[tuple[type[PresetConfig], Mapping[str, Any]]] = [
+        (PretrainConfig, PretrainConfig.groups),
+        (FinetuneConfig, {}),
+    ]
     kinds += [(TaskConfig, {"model": task.settings}) for task in TASKS.values()]
     unexplained = {name for kind, groups in kinds for name, own in list_settings(kind, groups).items() if not own[1]}
     assert unexplained == set()

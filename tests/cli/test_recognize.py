@@ -168,7 +168,7 @@ def test_the_owners_of_the_formats_agree(zoo: Path) -> None:
         if name != "v.jsonl.gz":  # ours, but for the compression
             assert (family == "embeddings") == (path.is_file() and is_own_dump(path)), name
         assert (family in ("store", "journal")) == is_store(path), name
-        assert (family == "index" and "unfinished" not in WHAT[name]) == is_finished(path), name  # type: ignore[operator]
+        assert (family == "index" and "unfinished" not in WHAT[name]) == is_finished(path), name
         assert (family in ("run", "task run")) == is_run(path), name
         assert (family == "task model") == is_task_model(path), name
         assert (family == "shards") == (read_shard_summary(path) is not None), name

@@ -1,5 +1,8 @@
 """What every engine must do: the plain engine's numbers, state and gradients, for every kind of layer."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
@@ -54,7 +57,7 @@ class EngineContract:
         inputs = self.inputs(weights, sizes)
         generator = torch.Generator().manual_seed(3)
         total = sum(sizes)
-        options = {
+        options: dict[str, Any] = {
             "index": torch.randint(0, max(1, total // 2), (total,), generator=generator) if "index" in extra else None,
             "starts": torch.rand(total, generator=generator) < 0.4 if "starts" in extra else None,
         }
@@ -73,11 +76,14 @@ class EngineContract:
         shapes = [(sum(sizes), width), (rows, width), (rows, cell_dim)]
         return [torch.randn(*s, generator=generator, dtype=self.dtype).requires_grad_() for s in shapes]
 
-    def compare_gradients(self, weights: LayerWeights, inputs: list[Tensor], got: object, expected: object) -> None:
+    def compare_gradients(
+        self, weights: LayerWeights, inputs: list[Tensor], got: Sequence[Tensor], expected: Sequence[Tensor]
+    ) -> None:
         tensors = [*(w for w in weights if isinstance(w, Tensor)), *inputs]
         sides = []
         for outputs in (got, expected):
-            total = sum((out * torch.arange(1, out.numel() + 1).view_as(out).sin()).sum() for out in outputs)
+            parts = [(out * torch.arange(1, out.numel() + 1).view_as(out).sin()).sum() for out in outputs]
+            total = torch.stack(parts).sum()
             sides.append(torch.autograd.grad(total, tensors, allow_unused=True, retain_graph=True))
         for ours, plain in zip(*sides, strict=True):
             if plain is None:

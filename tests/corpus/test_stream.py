@@ -19,6 +19,7 @@ from elmokit.text import lines as text_lines
 from elmokit.text.files import find_files
 from elmokit.text.input_kind import Input
 from elmokit.text.lines import read_sentences
+from elmokit.text.tokenize import tokenize
 from tests.corpus.texts import sentences_of, write_files
 
 
@@ -209,7 +210,7 @@ def test_a_resume_reads_only_the_present_buffer(
     list(islice(stream, 995))
     state, rest = stream.state_dict(), list(stream)
     lines: list[str] = []
-    original = text_lines.tokenize
+    original = tokenize
     monkeypatch.setattr(text_lines, "tokenize", lambda line: lines.append(line) or original(line))
     again = SentenceStream(paths, **options)
     again.load_state_dict(state)
@@ -358,7 +359,8 @@ def test_settings_that_make_no_sense(tmp_path: Path) -> None:
     wrong += [{"weights": {"*": weight}} for weight in (0, -1, math.nan, 1000, "2")]
     wrong += [{"weights": {pattern: 1}} for pattern in ("", "other", 3)]
     wrong += [{"weights": {"*": 2}, "order": "files"}, {"weights": {"*": 2}, "shuffle": False}]
-    for options in ({"seed": -1}, {"buffer_sentences": 0}, {"num_epochs": 0}, {"input": "words"}, *wrong):
+    wrong += [{"seed": -1}, {"buffer_sentences": 0}, {"num_epochs": 0}, {"input": "words"}]
+    for options in wrong:
         with pytest.raises(ConfigError):
             SentenceStream(paths, **options)
 

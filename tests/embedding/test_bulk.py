@@ -23,7 +23,8 @@ import elmokit
 from elmokit.embedding import bulk, windows
 from elmokit.embedding.bulk import EmbedOptions, EmbedSummary, embed_file
 from elmokit.embedding.dumps import FORMATS, open_embeddings
-from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.embedder import Embedder, Output
+from elmokit.embedding.records import Meta
 from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError, WeightsError
@@ -105,7 +106,7 @@ def test_vectors_are_the_embedders(
     inputs = [line.strip() if options.input == "text" else line.split() for line in LINES]
     window = embedder.embed_window(
         inputs,
-        bulk.Output(embedder.select(options.layers, options.pooling), np.dtype(options.dtype)),
+        Output(embedder.select(options.layers, options.pooling), np.dtype(options.dtype)),
         batch_size=options.batch_size,
     )
     with open_embeddings(out) as embeddings:
@@ -412,7 +413,7 @@ def test_a_run_that_fails_at_once_leaves_no_journal(tmp_path: Path, out: Path, e
 
 
 def test_two_runs_at_once(source: Path, out: Path, embedder: Embedder) -> None:
-    with StoreWriter.create(out.with_name("vectors.hdf5.journal"), bulk.Meta(width=3)):
+    with StoreWriter.create(out.with_name("vectors.hdf5.journal"), Meta(width=3)):
         for options in (EmbedOptions(), EmbedOptions(resume=False)):
             with pytest.raises(FormatError, match=f"is in use by process {os.getpid()} "):
                 embed_file(source, out, embedder, options)
@@ -551,7 +552,7 @@ def test_the_line_whose_vectors_are_not_finite_is_named(
     bilm: BiLM, source: Path, out: Path, suffix: str, small_windows: None
 ) -> None:
     with torch.no_grad():
-        bilm.encoder.char_table[ord("/")] = float("nan")  # type: ignore[union-attr]
+        bilm.encoder.char_table[ord("/")] = float("nan")
     output = out.with_suffix(suffix)
     with pytest.raises(WeightsError, match=r"^the vectors of line 3 hold NaN"):
         embed_file(source, output, Embedder(bilm, threads=1))
@@ -560,7 +561,7 @@ def test_the_line_whose_vectors_are_not_finite_is_named(
 
 def test_lines_too_large_for_float16_are_named(bilm: BiLM, source: Path, out: Path) -> None:
     with torch.no_grad():
-        bilm.encoder.projection.bias.fill_(1e5)  # type: ignore[union-attr]
+        bilm.encoder.projection.bias.fill_(1e5)
     with pytest.raises(ConfigError, match=r"^the vectors of line 1 reach 1\d+, but float16 .*ask for dtype float32"):
         embed_file(source, out, Embedder(bilm, threads=1), EmbedOptions(dtype="float16"))
     assert not out.exists()
@@ -570,7 +571,7 @@ def test_no_json_line_is_cut_short_by_vectors_that_are_not_finite(
     bilm: BiLM, source: Path, capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
     with torch.no_grad():
-        bilm.encoder.char_table[ord("/")] = float("nan")  # type: ignore[union-attr]
+        bilm.encoder.char_table[ord("/")] = float("nan")
     with pytest.raises(WeightsError, match="line 3"):
         embed_file(source, "-", Embedder(bilm, threads=1))
     for line in capfdbinary.readouterr().out.splitlines(keepends=True):

@@ -1,6 +1,7 @@
 """An embedder whose model is trained meanwhile: it never mixes old and new weights."""
 
 import copy
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def load_other(bilm: BiLM) -> None:
 
 @pytest.mark.parametrize("change", [halve, replace_data, load_other])
 @pytest.mark.parametrize("state", ["reset", "warm"])
-def test_vectors_are_those_of_the_weights_of_the_moment(bilm: BiLM, change, state: str) -> None:
+def test_vectors_are_those_of_the_weights_of_the_moment(bilm: BiLM, change: Callable[[BiLM], None], state: str) -> None:
     embedder = Embedder(bilm, state=state)  # type: ignore[arg-type]
     before, name = embedder.embed(TEXTS), embedder.fingerprint
     change(bilm)
@@ -51,7 +52,7 @@ def test_nothing_is_computed_again_while_nothing_changes(bilm: BiLM) -> None:
 def test_learned_weights_choose_layers(bilm: BiLM) -> None:
     mix = elmokit.ScalarMix(bilm.config.num_layers, initial_weights=[1.0, 2.0, 3.0])
     embedder = Embedder(bilm)
-    ours = embedder.embed(TEXTS, layers=mix.layer_weights)
+    ours = embedder.embed(TEXTS, layers=mix.layer_weights)  # type: ignore[arg-type]
     expected = embedder.embed(TEXTS, layers=mix.layer_weights.tolist())
     np.testing.assert_array_equal(ours[0], expected[0])
 

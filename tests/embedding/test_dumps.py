@@ -10,6 +10,7 @@ import warnings
 import zipfile
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -270,7 +271,8 @@ def test_reading_needs_no_torch() -> None:
 
 
 def test_meta_refuses_nonsense() -> None:
-    for values in ({"width": "3"}, {"extra": 1}, {"dtype": "nonsense"}, {"model": 3}, [], {"width": -1}):
+    wrong: list[Any] = [{"width": "3"}, {"extra": 1}, {"dtype": "nonsense"}, {"model": 3}, [], {"width": -1}]
+    for values in wrong:
         with pytest.raises(FormatError, match="not written by elmokit"):
             Meta.from_dict(values, origin="x")
     with warnings.catch_warnings():

@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,7 +100,14 @@ def test_layers_and_pooling(embedder: Embedder, tiny_bilm: BiLM) -> None:
     sentence = SENTENCES[0]
     full = plain(tiny_bilm, sentence)
     _, num_tokens, width = full.shape
-    expected = {"all": full, "top": full[-1], "average": full.mean(0), 0: full[0], 1: full[1], np.int64(2): full[2]}
+    expected: dict[Any, Any] = {
+        "all": full,
+        "top": full[-1],
+        "average": full.mean(0),
+        0: full[0],
+        1: full[1],
+        np.int64(2): full[2],
+    }
     for layers, layer in expected.items():
         for pooling, reduced in ((None, layer), ("mean", layer.mean(-2)), ("max", layer.max(-2))):
             (vectors,) = embedder.embed([sentence], layers=layers, pooling=pooling)
@@ -279,7 +287,8 @@ def test_threads_are_no_side_effect(tiny_bilm: BiLM) -> None:
 
 def test_an_embedder_may_be_used_from_several_threads(tiny_bilm: BiLM) -> None:
     embedder = Embedder(tiny_bilm, threads=2)
-    expected, got = embedder.embed(SENTENCES), [None] * 6
+    expected = embedder.embed(SENTENCES)
+    got: list[Any] = [None] * 6
 
     def work(number: int) -> None:
         got[number] = embedder.embed(SENTENCES)
@@ -332,7 +341,7 @@ def test_long_sentences_work(tiny_bilm: BiLM) -> None:
         (lambda e: e.embed([["a"]], pooling="sum"), ConfigError, "mean, max"),
         (lambda e: e.embed([["a"]], dtype="int8"), ConfigError, "float32 or float16"),
         (lambda e: e.embed([["a"]], batch_size=0), ConfigError, "batch_size"),
-        (lambda e: Embedder(e.bilm, state="keep"), ConfigError, "reset, carry or warm"),
+        (lambda e: Embedder(e.bilm, state="keep"), ConfigError, "reset, carry or warm"),  # type: ignore[arg-type]
         (lambda e: Embedder(e.bilm, threads=0), ConfigError, "threads"),
         (lambda e: Embedder(e.bilm, batch_tokens=0), ConfigError, "batch_tokens"),
         (lambda e: Embedder(e.bilm.double(), int8=True), ConfigError, "float32"),
@@ -434,12 +443,12 @@ def test_a_stream_is_refused_before_it_is_read(embedder: Embedder) -> None:
             call("abc")
     for wrong in ({"layers": 9}, {"window": 0}, {"batch_size": "8"}, {"dtype": "int4"}, {"with_tokens": "yes"}):
         with pytest.raises(ConfigError, match=next(iter(wrong)).removesuffix("s")):
-            embedder.embed_stream([], **wrong)  # type: ignore[arg-type]
+            embedder.embed_stream([], **wrong)
 
 
 def test_empty_cells_are_named_by_their_place(embedder: Embedder) -> None:
     with pytest.raises(InputError, match=r"^text 1500 is nan \(float\)"):
-        embedder.embed([*["a"] * 1500, float("nan")], layers=0)
+        embedder.embed([*["a"] * 1500, float("nan")], layers=0)  # type: ignore[list-item]
     with pytest.raises(InputError, match=r"^token 1 of text 0 is 0 \(int\)"):
         embedder.embed([["a", 0]])  # type: ignore[list-item]
 
@@ -456,8 +465,8 @@ def test_numpy_dtypes_are_dtypes(embedder: Embedder) -> None:
 @pytest.mark.parametrize("pooling", [None, "mean", "max"])
 def test_vectors_that_are_not_finite_are_never_handed_out(tiny_bilm: BiLM, number: float, pooling: str | None) -> None:
     with torch.no_grad():
-        tiny_bilm.encoder.projection.weight.fill_(number)  # type: ignore[union-attr]
-        tiny_bilm.encoder.projection.bias.fill_(3e38)  # type: ignore[union-attr]
+        tiny_bilm.encoder.projection.weight.fill_(number)
+        tiny_bilm.encoder.projection.bias.fill_(3e38)
     embedder = Embedder(tiny_bilm, threads=1)
     cause = "its weights are too large" if np.isfinite(number) else r"its tensor encoder\.projection\.weight does"
     with pytest.raises(WeightsError, match=rf"^the vectors of text 1 hold NaN or infinite.* because {cause}") as caught:
@@ -467,7 +476,7 @@ def test_vectors_that_are_not_finite_are_never_handed_out(tiny_bilm: BiLM, numbe
 
 def test_the_first_text_that_is_not_finite_is_named(tiny_bilm: BiLM) -> None:
     with torch.no_grad():
-        tiny_bilm.encoder.char_table[ord("q")] = float("nan")  # type: ignore[union-attr]
+        tiny_bilm.encoder.char_table[ord("q")] = float("nan")
     embedder = Embedder(tiny_bilm, threads=1)
     good = [["the", "play"]] * 9
     assert len(embedder.embed(good)) == 9
@@ -477,7 +486,7 @@ def test_the_first_text_that_is_not_finite_is_named(tiny_bilm: BiLM) -> None:
 
 def test_numbers_too_large_for_float16(tiny_bilm: BiLM) -> None:
     with torch.no_grad():
-        tiny_bilm.encoder.projection.bias[2] = 1e6  # type: ignore[union-attr]
+        tiny_bilm.encoder.projection.bias[2] = 1e6
     embedder = Embedder(tiny_bilm, threads=1)
     assert embedder.embed([["play"]], layers=0)[0].max() > 9e5
     with pytest.raises(ConfigError, match=r"^the vectors of text 0 reach 1e\+06, but float16 .* 65,504: ask for dtype"):
@@ -486,7 +495,7 @@ def test_numbers_too_large_for_float16(tiny_bilm: BiLM) -> None:
 
 def test_a_large_sum_of_finite_numbers_is_fine(tiny_bilm: BiLM) -> None:
     with torch.no_grad():
-        tiny_bilm.encoder.projection.bias.fill_(60_000)  # type: ignore[union-attr]
+        tiny_bilm.encoder.projection.bias.fill_(60_000)
     (vectors,) = Embedder(tiny_bilm).embed([["play"] * 20], layers=0, dtype="float16")
     assert np.isfinite(vectors).all() and vectors.max() > 5e4
 
@@ -521,7 +530,8 @@ def test_encode_gives_token_embeddings(embedder: Embedder) -> None:
     expected = embedder.embed(texts, layers="average")
     tokens = embedder.encode(texts, output_value="token_embeddings")
     assert [type(one) for one in tokens] == [torch.Tensor] * 2
-    for kind in ({"convert_to_numpy": True}, {}):
+    kinds: list[dict[str, Any]] = [{"convert_to_numpy": True}, {}]
+    for kind in kinds:
         found = embedder.encode(texts, output_value="token_embeddings", **kind)
         for one, other in zip(found, expected, strict=True):
             np.testing.assert_allclose(np.asarray(one), other, atol=1e-6)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -176,7 +177,7 @@ def test_peers_files_convert(tmp_path: Path) -> None:
 def test_foreign_hdf5_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.hdf5"
 
-    def refused(match: str, error: type[Exception] = FormatError, **entries: object) -> None:
+    def refused(match: str, error: Any = FormatError, **entries: object) -> None:
         with h5py.File(path, "w") as file:
             for name, value in entries.items():
                 file[name] = value

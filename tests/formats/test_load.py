@@ -170,12 +170,12 @@ def test_weights_that_are_not_there(bilm: BiLM, tmp_path: Path) -> None:
     with pytest.raises(WeightsError, match="Is a directory") as caught:
         load(options, weights=tmp_path / "m")
     assert_one_sentence(caught.value, tmp_path / "m")
-    with pytest.raises(FormatError, match="is not an HDF5 file") as caught:
+    with pytest.raises(FormatError, match="is not an HDF5 file") as no_hdf5:
         load(options, weights=options)
-    assert_one_sentence(caught.value, options)
-    with pytest.raises(ConfigError, match="Is a directory") as caught:
+    assert_one_sentence(no_hdf5.value, options)
+    with pytest.raises(ConfigError, match="Is a directory") as folder:
         load(tmp_path / "m", weights=tmp_path / "m" / "weights.hdf5")
-    assert_one_sentence(caught.value, tmp_path / "m")
+    assert_one_sentence(folder.value, tmp_path / "m")
 
 
 def test_native_comes_before_the_other_formats(tiny: Tiny, tmp_path: Path) -> None:

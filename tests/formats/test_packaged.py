@@ -16,7 +16,6 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 from safetensors.torch import load_file
-from tools import model_card, package_model
 
 import elmokit
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError, WeightsError
@@ -28,6 +27,7 @@ from elmokit.text.files import file_sha256
 from tests.contracts.format import Tiny, assert_same_model, listing
 from tests.formats.makers import assert_one_sentence
 from tests.running import Call, command_runner
+from tools import model_card, package_model
 
 HEADER = "---\nlanguage:\n- en\nlicense: apache-2.0\n---\n\n"
 
@@ -338,7 +338,8 @@ def test_what_is_not_packaged(changes: dict[str, str], match: str, stand_in: Pac
     before = listing(place / "mini")
     card = (stand_in.path / "README.md").read_text()
     with pytest.raises(ElmokitError, match=match) as caught:
-        write_packaged(load("mini"), **{"name": "mini", "version": "2", "card": card, "overwrite": True} | changes)
+        given: dict[str, Any] = {"name": "mini", "version": "2", "card": card, "overwrite": True} | changes
+        write_packaged(load("mini"), **given)
     assert_one_sentence(caught.value)
     assert listing(place / "mini") == before
     assert [path.name for path in place.iterdir()] == ["mini"]
@@ -426,7 +427,8 @@ def test_from_results_to_a_packaged_model(half: Path, place: Path, capsys: pytes
     header = describe("mini").card_metadata
     assert header["license"] == "apache-2.0" and header["pipeline_tag"] == "feature-extraction"
     assert set(header) >= {"language", "library_name", "tags", "datasets", "model-index"}
-    evaluations = ModelCard(text).data.eval_results  # as the Hub's own reader understands it
+    data: Any = ModelCard(text).data  # as the Hub's own reader understands it
+    evaluations = data.eval_results
     assert evaluations is not None
     assert [(one.metric_type, one.metric_value) for one in evaluations] == [
         ("perplexity", 60.52),
@@ -536,7 +538,8 @@ class TestMini:
         model = find_packaged("mini")
         assert model is not None
         assert model.card_metadata["license"] == "apache-2.0"
-        assert ModelCard((model.path / "README.md").read_text(encoding="utf-8")).data.eval_results
+        data: Any = ModelCard((model.path / "README.md").read_text(encoding="utf-8")).data
+        assert data.eval_results
         run_code_of(model.card)
 
     def test_it_has_learned_something(self) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import os
 import shutil
+import time
 import urllib.request
 from pathlib import Path
 
@@ -257,7 +258,7 @@ def test_too_little_space_is_seen_before_the_transfer(server: LoopbackServer, mo
 def test_back_off_grows_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.undo()
     slept: list[float] = []
-    monkeypatch.setattr(_transfer.time, "sleep", slept.append)
+    monkeypatch.setattr(time, "sleep", slept.append)
     for attempt in range(8):
         _transfer.back_off(attempt)
     assert slept == [1, 2, 4, 8, 16, 30, 30, 30]

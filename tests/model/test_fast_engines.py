@@ -1,16 +1,18 @@
 """The fast engines against the plain one, the fused cell against the equations, and threads that stay on one core."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from elmokit.errors import ConfigError, ElmokitError
 from elmokit.model.cell import LayerWeights, lstm_cell
-from elmokit.model.engines import infer, native
+from elmokit.model.engines import infer
 from elmokit.model.engines import packed as packed_module
 from elmokit.model.engines.infer import InferEngine
 from elmokit.model.engines.int8 import Int8Matrix
@@ -68,7 +70,8 @@ def test_fused_cell_equals_the_equations(built_cell, clip: float | None, scale: 
     gates, inputs = (scale * torch.randn(rows, 4 * width, generator=generator) for rows in (n, 9))
     bias, c = torch.randn(4 * width, generator=generator), torch.randn(n, width, generator=generator)
     rows = torch.tensor([8, 0, 3, 3, 1])
-    weights = LayerWeights(*(torch.empty(0).double() for _ in range(3)), None, clip, None)
+    empty = torch.empty(0).double()
+    weights = LayerWeights(empty, empty, empty, None, clip, None)
     expected_out, expected_c = lstm_cell((gates + inputs[rows] + bias).double(), c.double(), weights)
     out = torch.empty(n, width)
     built_cell(gates, inputs, rows, bias, c, out, clip)
@@ -101,13 +104,13 @@ def test_the_library_is_optional(built_cell, tmp_path: Path, engine_environment:
 
 def test_a_missing_or_failing_compiler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path))
-    monkeypatch.setattr(native.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(ConfigError, match="no C compiler"):
         build_native_cell()
     failing = tmp_path / "cc"
     failing.write_text("#!/bin/sh\necho this compiler is broken >&2\nexit 1\n")
     failing.chmod(0o755)
-    monkeypatch.setattr(native.shutil, "which", lambda name: str(failing))
+    monkeypatch.setattr(shutil, "which", lambda name: str(failing))
     with pytest.raises(ElmokitError, match="this compiler is broken"):
         build_native_cell()
     assert not library_path().exists()
@@ -198,9 +201,9 @@ def test_workers_keep_order_and_pass_errors_on() -> None:
 
 
 def test_workers_take_items_as_they_are_needed() -> None:
-    taken = []
+    taken: list[int] = []
     workers = Workers(2)
-    results = workers.map(lambda x: x, (taken.append(number) or number for number in range(100)))
+    results: Any = workers.map(lambda x: x, (taken.append(number) or number for number in range(100)))
     assert next(results) == 0
     assert len(taken) <= 4
     results.close()

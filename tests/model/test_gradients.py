@@ -1,5 +1,7 @@
 """Where gradients go and where they must not, and that they are right."""
 
+from typing import Any
+
 import pytest
 import torch
 from torch.autograd import gradcheck
@@ -196,7 +198,7 @@ def test_a_clipped_value_stops_the_gradient():
 @pytest.mark.parametrize("projection_dim", [OUT, None])
 def test_gradcheck_of_a_stack(skip_connections, projection_dim):
     """Two layers with the forget bias added inside, by x, by the state and by every parameter."""
-    settings = {"cell_clip": None, "projection_clip": None, "forget_bias": 1.0}
+    settings: dict[str, Any] = {"cell_clip": None, "projection_clip": None, "forget_bias": 1.0}
     layers = [LstmLayer(cell_dim=CELL, projection_dim=projection_dim, **settings) for _ in range(2)]
     lstm = Lstm(layers, skip_connections=skip_connections).double()
     out = projection_dim or CELL

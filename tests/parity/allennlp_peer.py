@@ -19,6 +19,7 @@ import types
 import warnings
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -144,7 +145,7 @@ def keep_weights(tensor, split_sizes) -> None:
     """In place of `block_orthogonal`, which draws initial values; those that count come from the file."""
 
 
-_STUBS = {
+_STUBS: dict[str, dict[str, Any]] = {
     "allennlp": {},
     "allennlp.common": {"FromParams": FromParams},
     "allennlp.common.checks": {"ConfigurationError": ConfigurationError},
@@ -200,6 +201,7 @@ def _stub(name: str, members: dict) -> types.ModuleType:
 def _load_file(name: str, root: Path) -> None:
     path = (root / name.replace(".", "/")).with_suffix(".py")
     spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)

@@ -6,6 +6,7 @@ order of summation alone makes a difference (see the bounds there).
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,16 +19,16 @@ from tests.parity.allennlp_peer import importable, load_peer, quiet, requires_pe
 
 pytestmark = requires_peer
 
-FLOAT32 = {"atol": 2e-6, "rtol": 2e-6}  # of both, because a sum's rounding grows with its numbers
-FLOAT64 = {"atol": 1e-12, "rtol": 0}
-GRADIENTS = {"atol": 1e-11, "rtol": 1e-11}
+FLOAT32: dict[str, Any] = {"atol": 2e-6, "rtol": 2e-6}  # of both, because a sum's rounding grows with its numbers
+FLOAT64: dict[str, Any] = {"atol": 1e-12, "rtol": 0}
+GRADIENTS: dict[str, Any] = {"atol": 1e-11, "rtol": 1e-11}
 PRECISIONS = pytest.mark.parametrize(
     ("dtype", "tolerance"), [(torch.float32, FLOAT32), (torch.float64, FLOAT64)], ids=["float32", "float64"]
 )
 
 TOKENS = ["The", "cat", "", "é", "日本語", "🙂", "<S>", "</S>", "<UNK>", "\ud800lone", "a b"]
 TOKENS += ["x" * 48, "x" * 49, "xé" * 17]  # just fits; cut; cut inside a character
-BATCHES = [
+BATCHES: list[list[list[str]]] = [
     [["The", "cat", "sat", "."], ["play"], ["an", "é", "日本語", "x" * 60, "<S>"]],
     [["They", "play"], []],  # smaller
     [[], ["", "b"], ["c"], [], ["the"] * 8, ["z", "z"]],  # larger
@@ -140,7 +141,8 @@ def test_layers_and_state(settings, dtype, tolerance, tmp_path):
 @torch.no_grad()
 def test_the_reference_equals_the_peer_too(files):
     options, arrays = random_model()
-    theirs, state = build_peer_bilm(files).double(), []
+    theirs = build_peer_bilm(files).double()
+    state: list[Any] = []
     for batch in BATCHES:
         results, state = reference.run_bilm(options, arrays, batch, state)
         expected, _ = run_peer(theirs, elmokit.batch_to_ids(batch))

@@ -5,6 +5,7 @@ Origin: bilm-tf's own test fixture. Three streams of ten sentences ran as batche
 """
 
 import json
+from typing import Any
 
 import h5py
 import numpy as np
@@ -18,7 +19,7 @@ from tests import reference
 
 FIXTURE = FIXTURES / "bilm-tf"
 NUM_STREAMS, NUM_SENTENCES = 3, 10
-TOLERANCE = {"atol": 1e-6, "rtol": 1e-5}
+TOLERANCE: dict[str, Any] = {"atol": 1e-6, "rtol": 1e-5}
 
 pytestmark = [
     pytest.mark.engine,
@@ -52,7 +53,8 @@ def of_reference(batches):
     """of_reference[i][k]: all layers of the float64 reference, (L, T, 2P)."""
     options = json.loads((FIXTURE / "options.json").read_text())
     arrays = reference.read_arrays(FIXTURE / "lm_weights.hdf5")
-    results, state = [], []
+    results: list[Any] = []
+    state: list[Any] = []
     for batch in batches:
         layers, state = reference.run_bilm(options, arrays, batch, state)
         results.append([reference.without_boundaries(sentence) for sentence in layers])

@@ -5,6 +5,7 @@ with the state carried by the peers' rules. In float64 the two agree to 1e-12, s
 """
 
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,14 +16,14 @@ from tests import reference
 
 pytestmark = pytest.mark.engine
 
-FLOAT32 = {"atol": 1e-5, "rtol": 0}
-FLOAT64 = {"atol": 1e-12, "rtol": 0}
+FLOAT32: dict[str, Any] = {"atol": 1e-5, "rtol": 0}
+FLOAT64: dict[str, Any] = {"atol": 1e-12, "rtol": 0}
 
 VOCABULARY = ["<S>", "</S>", "<UNK>", "the", "The", "cat", "sat", ".", "é", "日本", "play"]
 SIZE = len(VOCABULARY)
 
 # Carried-state order: a batch that starts, a smaller one, a larger one with empty sentences, only an empty one, again.
-BATCHES = [
+BATCHES: list[list[list[str]]] = [
     [["The", "cat", "sat", "."], ["play"], ["an", "overlong-token-of-many-characters", "é", "cat"]],
     [["日本語日本語", "cat"], []],
     [[], ["<S>", "x", "</S>"], ["", "<UNK>", "cat"], ["the"] * 7, ["Ünïcode", "🙂🙂🙂🙂"]],

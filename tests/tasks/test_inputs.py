@@ -58,8 +58,8 @@ def test_parts_stand_side_by_side() -> None:
     char_cnn, elmo, given = CharCnn(char_dim=2, num_filters=6, width=3), build_elmo(place="both"), batch()
     inputs = build(elmo, char_cnn)
     with torch.no_grad():
-        elmo.mixes.mixes[0].gamma.fill_(2.0)  # type: ignore[union-attr]
-        elmo.mixes.mixes[1].gamma.fill_(3.0)  # type: ignore[union-attr]
+        elmo.mixes.mixes[0].gamma.fill_(2.0)
+        elmo.mixes.mixes[1].gamma.fill_(3.0)
     tokens, extra, _ = inputs(given)
     assert given.layers is not None
     assert torch.equal(tokens[..., :E], inputs.word_table[given.word_rows])
@@ -155,7 +155,7 @@ def test_a_live_model_has_gradients_unless_it_is_frozen(tuned: bool, bilm: BiLM)
     for name, parameter in bilm.named_parameters():
         learned = parameter.grad is not None and bool(parameter.grad.any())
         assert learned == (tuned and name not in unused), name
-    assert all(mix.weights.grad.any() for mix in inputs.elmo.mixes._mixes())  # type: ignore[union-attr]
+    assert all(mix.weights.grad.any() for mix in inputs.elmo.mixes._mixes())
 
 
 @pytest.mark.parametrize("tuned", [True, False])
@@ -187,7 +187,8 @@ def test_a_token_has_the_same_features_in_any_company(width: int, bias: float) -
     torch.manual_seed(1)
     cnn = CharCnn(char_dim=3, num_filters=40, width=width)
     with torch.no_grad():
-        cnn.convolution.bias += bias  # type: ignore[operator]
+        assert cnn.convolution.bias is not None
+        cnn.convolution.bias.add_(bias)
     together = cnn(types(TOKENS, TOKENS[:2]))  # (B, T, 40)
     assert torch.equal(together[0, 0], together[0, 4]) and torch.equal(together[0, :2], together[1, :2])
     for place, token in enumerate(TOKENS):

@@ -272,8 +272,8 @@ def test_max_steps_and_accumulation(data: dict[str, Any], tmp_path: Path) -> Non
 def test_evaluation_and_the_kept_model_use_the_average(data: dict[str, Any], tmp_path: Path) -> None:
     """Training itself takes the same steps with and without."""
     changes = {"num_epochs": 3, "elmo": {"tuned": True}}
-    for name, average in (("plain", 0.0), ("average", 0.9)):
-        train(data, tmp_path / name, {**changes, "average": average})
+    for name, decay in (("plain", 0.0), ("average", 0.9)):
+        train(data, tmp_path / name, {**changes, "average": decay})
     plain, average = (entries(tmp_path / name) for name in ("plain", "average"))
     assert [e["loss"] for e in plain if "loss" in e] == [e["loss"] for e in average if "loss" in e]
     assert [e["heldout_f1"] for e in plain if "heldout_f1" in e] != [

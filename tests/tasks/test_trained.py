@@ -73,7 +73,7 @@ def test_a_saved_model_is_the_same(elmo: dict[str, Any], build: Build, tmp_path:
         one.model.eval()
     with torch.no_grad():
         (batch,), (other,) = trained.collate(EXAMPLES)[0], loaded.collate(EXAMPLES)[0]
-        torch.testing.assert_close(loaded.model._run(other), trained.model._run(batch), rtol=0, atol=0)  # type: ignore
+        torch.testing.assert_close(loaded.model._run(other), trained.model._run(batch), rtol=0, atol=0)
     assert loaded.predict(EXAMPLES) == trained.predict(EXAMPLES)
 
 
@@ -92,7 +92,7 @@ def test_predicting_leaves_the_model_in_its_mode(build: Build) -> None:
     for training in (True, False):
         trained.model.train(training)
         first = trained.predict(EXAMPLES)
-        assert trained.model.training == trained.model.encoder.training == training  # type: ignore[union-attr]
+        assert trained.model.training == trained.model.encoder.training == training
         assert trained.predict(EXAMPLES) == first
 
 

@@ -123,7 +123,8 @@ def test_every_variant_with_every_seed(folder: Path, launched: list[str]) -> Non
         "elmo": [1, 2],
     }
     own = TaskFiles(
-        *(getattr(experiment, name) for name in ("train", "dev")),
+        experiment.train,
+        experiment.dev,
         folder / "by hand",
         experiment.test,
         bilm=str(folder / "bilm"),
@@ -272,9 +273,9 @@ def test_a_comparison_is_what_the_predictions_say(folder: Path, launched: list[s
             rows.append([task.counts(*pair) for pair in zip(examples, predictions, strict=True)])
         counts.append(np.array(rows, dtype=np.float64))
     assert found.baseline.p is None
-    assert found.others[0].p == paired_bootstrap(*counts, lambda sums: task.figures(sums)["f1"])
-    for side, rows in zip((found.baseline, *found.others), counts, strict=True):
-        figures = [task.figures(row.sum(0)) for row in rows]
+    assert found.others[0].p == paired_bootstrap(counts[0], counts[1], lambda sums: task.figures(sums)["f1"])
+    for side, seeds in zip((found.baseline, *found.others), counts, strict=True):
+        figures = [task.figures(row.sum(0)) for row in seeds]
         assert side.test == pytest.approx([own["f1"] for own in figures])
         assert list(side.further) == ["precision", "recall"]
         assert side.further["recall"] == pytest.approx([own["recall"] for own in figures])

@@ -3,6 +3,7 @@
 import gzip
 import lzma
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,12 +18,12 @@ READ = {"the": [0.5, -1, 2], "New York": [0.1, 0, 3], "naïve": [1, 1, 1]}
 def write(path: Path, text: str) -> Path:
     data = text.encode("utf-8")
     opened = {".gz": gzip.open, ".xz": lzma.open}.get(path.suffix, open)
-    with opened(path, "wb") as file:  # type: ignore[operator]
+    with opened(path, "wb") as file:
         file.write(data)
     return path
 
 
-def values(path: Path, max_words: int | None = None) -> dict[str, list[float]]:
+def values(path: Path, max_words: int | None = None) -> dict[str, Any]:
     found = read_vectors(path, max_words=max_words)
     assert all(vector.dtype == np.float32 for vector in found.values())
     return {word: pytest.approx(vector.tolist()) for word, vector in found.items()}

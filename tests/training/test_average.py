@@ -13,7 +13,7 @@ def test_the_average_by_hand() -> None:
     expected = 0.0
     for step in range(1, 201):
         with torch.no_grad():
-            weight += 1
+            weight.add_(1)
         average.update(step)
         if step % 8 == 0:
             kept = min(0.9, (1 + step) / (10 + step)) ** 8

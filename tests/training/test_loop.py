@@ -138,7 +138,7 @@ def test_batches_without_epochs_are_evaluated_at_the_end(tmp_path: Path) -> None
 def test_patience_and_the_best_model(lower: bool, best_step: int, tmp_path: Path) -> None:
     figures = iter([{"score": value} for value in (3.0, 1.0, 2.0, 0.5)])
     saved: list[int] = []
-    loop = build(
+    loop: Loop = build(
         tmp_path,
         Numbers(num_epochs=4),
         evaluate=lambda: next(figures),
@@ -170,7 +170,7 @@ def test_accumulated_gradients_are_averaged_also_when_batches_run_out(tmp_path: 
 
 
 def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
-    loop = build(
+    loop: Loop = build(
         tmp_path,
         losses=lambda number, loss: math.nan if number == 4 else loss,
         place=lambda: f"file {loop.batches.state_dict()['given']}",
@@ -180,7 +180,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
         ElmokitError, match=r"^the loss is nan at step 5 \(corpus: file 4 or behind\), .*stops; do this\.$"
     ):
         loop.run()
-    assert [step for step, _ in loop.checkpoints.find()] == [3]  # type: ignore[union-attr]
+    assert [step for step, _ in loop.checkpoints.find()] == [3]
 
 
 def test_a_gradient_that_is_no_number_stops_the_run_unless_a_scale_can_fall(tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ def rates(loop: Loop) -> list[float]:
         found.append(round(optimizer._optimizers[0].param_groups[0]["lr"], 6))
         return norm
 
-    optimizer.update = update  # type: ignore[method-assign]
+    optimizer.update = update  # type: ignore[assignment,method-assign]
     return found
 
 
@@ -334,7 +334,7 @@ def test_a_run_that_is_killed_in_its_decay_continues_it(tmp_path: Path) -> None:
             raise Killed
         return original(step, *more)
 
-    loop.optimizer.update = update  # type: ignore[method-assign]
+    loop.optimizer.update = update  # type: ignore[assignment,method-assign]
     with pytest.raises(Killed):
         loop.run()
     again = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD)

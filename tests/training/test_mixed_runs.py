@@ -25,7 +25,7 @@ NEW_IN_STATES = ("mixed", "weights", "max_open_files")
 
 
 @pytest.fixture
-def corpus(tmp_path: Path) -> dict[str, list[str]]:
+def corpus(tmp_path: Path) -> dict[str, Any]:
     """Two training files and two held-out ones, the second of which is the longer."""
     found = write_corpus(tmp_path)
     return {**found, "heldout": [*found["heldout"], str(write_sentences(tmp_path / "late.txt", 20, 5, prefix="v"))]}
@@ -53,7 +53,7 @@ def make_old(output: Path) -> None:
     checkpoints.save(content["step"], content)
 
 
-def cut_before(step: int, config: PretrainConfig, corpus: dict[str, list[str]], output: Path) -> None:
+def cut_before(step: int, config: PretrainConfig, corpus: dict[str, Any], output: Path) -> None:
     with pytest.MonkeyPatch.context() as patch, pytest.raises(Crash):
         crash_before(step, patch)
         run(config, corpus, output)
@@ -62,7 +62,7 @@ def cut_before(step: int, config: PretrainConfig, corpus: dict[str, list[str]], 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["nothing", "run.json", "corpus.json"])
 def test_a_run_that_is_older_than_the_order_goes_on_file_by_file(
-    lost: str, corpus: dict[str, list[str]], tmp_path: Path
+    lost: str, corpus: dict[str, Any], tmp_path: Path
 ) -> None:
     """With the held-out sample that it had, so that its evaluations stay comparable."""
     rhythm: dict[str, Any] = {"heldout_tokens": 30, "loop": {"evaluate_every": 2}}
@@ -82,7 +82,7 @@ def test_a_run_that_is_older_than_the_order_goes_on_file_by_file(
 
 
 @pytest.mark.slow
-def test_a_run_in_either_order_is_resumed_in_its_own(corpus: dict[str, list[str]], tmp_path: Path) -> None:
+def test_a_run_in_either_order_is_resumed_in_its_own(corpus: dict[str, Any], tmp_path: Path) -> None:
     for order, other in (("mixed", "files"), ("files", "mixed")):
         output = tmp_path / order
         cut_before(6, settings(corpus={"order": order}), corpus, output)
@@ -103,7 +103,7 @@ def test_the_order_of_folders_without_a_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_fine_tuning_keeps_its_order_too(corpus: dict[str, list[str]], tmp_path: Path) -> None:
+def test_fine_tuning_keeps_its_order_too(corpus: dict[str, Any], tmp_path: Path) -> None:
     model = run(settings(loop={"max_steps": 2}), corpus, tmp_path / "model").model_path
     plain = {"batch_size": 2, "unroll_steps": 5, "num_epochs": 2, "loop": {"checkpoint_every": 3, "patience": 0}}
     values: dict[str, Any] = {**plain, "loss": {"num_negatives": 1000}}  # more than words: settings change on the way
@@ -145,7 +145,7 @@ def test_every_heldout_file_gives_an_equal_share(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_run_looks_at_every_heldout_file(
-    corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[list[str]] = []
     original = pretraining._evaluate
@@ -159,7 +159,7 @@ def test_a_run_looks_at_every_heldout_file(
     assert seen[-1] == read_text(paths, input="text", max_predictions=40)
 
 
-def test_figures_of_every_heldout_file(corpus: dict[str, list[str]], tmp_path: Path) -> None:
+def test_figures_of_every_heldout_file(corpus: dict[str, Any], tmp_path: Path) -> None:
     done = run(settings(loop={"max_steps": 2}), corpus, tmp_path / "run")
     bilm, paths = load(done.model_path), sorted(map(Path, corpus["heldout"]))
     sentences = read_text(paths, input="text")
@@ -202,7 +202,7 @@ def test_parts_add_up_to_the_whole(carry: bool, num_rows: int, tmp_path: Path, t
 
 
 @pytest.mark.slow
-def test_weights_make_longer_epochs(corpus: dict[str, list[str]], tmp_path: Path) -> None:
+def test_weights_make_longer_epochs(corpus: dict[str, Any], tmp_path: Path) -> None:
     weighted = settings(corpus={"weights": {"b.txt": 3, "a*": 0.5}}, num_epochs=2)
     done = run(weighted, corpus, tmp_path / "run")
     halves, b = (count_predictions([path]) for path in corpus["train"])
@@ -220,7 +220,7 @@ def test_weights_make_longer_epochs(corpus: dict[str, list[str]], tmp_path: Path
 
 
 def test_weights_of_no_file_are_refused_before_the_text_is_read(
-    corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    corpus: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pretraining, "survey_corpus", None)
     with pytest.raises(ConfigError, match=r"the pattern 'wiki-\*' of corpus\.weights decides for no training file"):
@@ -228,9 +228,7 @@ def test_weights_of_no_file_are_refused_before_the_text_is_read(
     assert not (tmp_path / "run").exists()
 
 
-def test_lengths_are_not_counted_twice(
-    corpus: dict[str, list[str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lengths_are_not_counted_twice(corpus: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmokit.corpus.reader.count_characters", None)
     with Run(settings(), RunFiles(**corpus, output=tmp_path / "run")) as begun:
         assert next(begun._open_text())

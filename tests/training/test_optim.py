@@ -249,7 +249,7 @@ def test_a_norm_that_is_not_finite_changes_nothing(kind: str, value: float) -> N
         first.grad, (second.grad, _) = torch.ones_like(first), gradients_of([0, 2], 3, second)
         if step:
             first.grad[1, 1] = value
-        before = copy.deepcopy([first.detach(), second.detach(), optimizer.state_dict()])
+        before: list[Any] = copy.deepcopy([first.detach(), second.detach(), optimizer.state_dict()])
         norm = optimizer.update(step)
         assert math.isfinite(norm) == (step == 0)
     assert torch.equal(first, before[0]) and torch.equal(second, before[1])

@@ -127,7 +127,7 @@ def test_a_new_model_expects_words_by_their_frequency(corpus: dict[str, list[str
 def test_init_and_skip_tokens(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     first = run(settings(loop={"max_steps": 4}), corpus, tmp_path / "first")
     rhythm = {"max_steps": 1, "log_every": 1}
-    frozen = {"optimizer": {"kind": "adamw", "learning_rate": 1e-12}}
+    frozen: dict[str, Any] = {"optimizer": {"kind": "adamw", "learning_rate": 1e-12}}
     extra = {"init": str(first.model_path), "skip_tokens": 50}
     run(settings(loop=rhythm, **frozen), corpus, tmp_path / "next", **extra)
     start, entry = read_log(tmp_path / "next")[:2]
@@ -375,7 +375,7 @@ def test_tensorboard_hears_every_figure(
             calls.append(("closed",))
 
     module = types.SimpleNamespace(SummaryWriter=Writer)
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)  # type: ignore[arg-type]
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", module)
     config = settings(loop={"max_steps": 4})
     for resume in (False, True):
         run(config, corpus, tmp_path / "run", tensorboard=True, resume=resume)

@@ -1,6 +1,7 @@
 """A step's loss and gradients against autograd over the plain engine, and what must not change them."""
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -8,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack
-from elmokit.corpus.windows import NOTHING, Window, WindowStream
+from elmokit.corpus.windows import NOTHING, Sentences, Window, WindowStream
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import NativeCell
@@ -22,12 +23,18 @@ SENTENCES = [["The", "play", "was", "naïve", "."], ["the", "play"], ["模型"],
 FULL, SAMPLED = LossConfig(kind="full"), LossConfig(kind="sampled", num_negatives=4)
 
 
-class Given:
+class Given(Sentences):
     def __init__(self) -> None:
         self.sentences: Iterator[list[str]] = iter(SENTENCES)
 
     def __next__(self) -> list[str]:
         return next(self.sentences)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        raise NotImplementedError
 
 
 def windows_of(bilm: BiLM, num_rows: int = 4, num_steps: int = 5, rows: range | None = None) -> list[Window]:
@@ -218,7 +225,7 @@ def test_bfloat16_by_tiles_is_close(
         bilm = tiny("softmax")
         with torch.no_grad():
             for parameter in bilm.parameters():
-                parameter /= 4  # weights as they are in training, far from the clips
+                parameter.div_(4)  # weights as they are in training, far from the clips
         step = build_step(bilm, loss, precision=precision)
         losses = [step(window, number).loss for number, window in enumerate(windows_of(bilm))]
         found[precision] = (losses, gradients(bilm))

@@ -203,7 +203,8 @@ def test_speakers_and_genres_reach_the_model() -> None:
     for document in (said, DOCUMENT):
         (text,), known = batch([document], labels)
         scores += [links.scores[:, 1] for links in model._run(text, known)]
-    assert not torch.allclose(*scores)
+    first, second = scores
+    assert not torch.allclose(first, second)
 
 
 # --- Scores ----------------------------------------------------------------------------------------------------------
@@ -272,7 +273,7 @@ def write_documents(path: Path, number: int, seed: int) -> str:
 
 def run(folder: Path, **changes: Any) -> tuple[dict[str, Any], TaskFiles]:
     save(build_tiny("characters"), folder / "bilm")
-    named = {
+    named: dict[str, Any] = {
         name: [write_documents(folder / f"{name}_conll", n, n)] for name, n in (("train", 24), ("dev", 5), ("test", 6))
     }
     files = TaskFiles(

@@ -86,6 +86,7 @@ def test_the_loss_is_a_mean_over_sentences(ner: Ner) -> None:
 def test_what_stands_beside_the_encoder_reaches_the_scores() -> None:
     class Beside(torch.nn.Module):
         dim, extra_dim = 5, 2
+        extra: torch.Tensor
 
         def forward(self, batch: object) -> tuple[torch.Tensor, ...]:
             return torch.zeros(1, 3, 5), self.extra, torch.ones(1, 3, dtype=torch.bool)

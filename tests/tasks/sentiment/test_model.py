@@ -113,7 +113,8 @@ def by_hand(model: SentimentModel, batch: TokenBatch) -> Tensor:
     shares = torch.stack([token @ model.gate.weight[0] + model.gate.bias[0] for token in y]).softmax(0)
     weighted = sum(share * token for share, token in zip(shares, y, strict=True))
     z = torch.cat([y.mean(0), y.max(0).values, y.min(0).values, weighted])  # (8H,)
-    for norm, _, maxout in model.maxouts:
+    blocks: Any = model.maxouts
+    for norm, _, maxout in blocks:
         z = (z - norm.running_mean) / (norm.running_var + norm.eps).sqrt() * norm.weight + norm.bias
         pieces = z @ maxout.linear.weight.T + maxout.linear.bias
         z = torch.stack([pieces[4 * k : 4 * k + 4].max() for k in range(len(pieces) // 4)])
@@ -123,7 +124,8 @@ def by_hand(model: SentimentModel, batch: TokenBatch) -> Tensor:
 def test_scores_are_what_the_equations_give() -> None:
     model = build_model().eval()
     with torch.no_grad():
-        for norm, *_ in model.maxouts:
+        blocks: Any = model.maxouts
+        for norm, *_ in blocks:
             norm.running_mean.uniform_(-1, 1)
             norm.running_var.uniform_(0.5, 2)
         batch = random_batch([4, 6, 1])
@@ -151,7 +153,7 @@ def test_gradients_reach_everything(place: str) -> None:
 
 
 @pytest.mark.parametrize("rates", [{"input_dropout": 0.5}, {"dropout": 0.5}])
-def test_dropout_is_only_in_training(rates: dict[str, float]) -> None:
+def test_dropout_is_only_in_training(rates: dict[str, Any]) -> None:
     model, batch = build_model(**rates), random_batch([3, 5, 2])
     assert not torch.equal(model._run(batch), model._run(batch))
     assert torch.equal(model.eval()._run(batch), model._run(batch))

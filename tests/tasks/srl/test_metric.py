@@ -51,7 +51,7 @@ def test_as_srl_eval(gold: str, predicted: str, counts: tuple[int, int, int], pe
 
 
 def test_all_cases_together() -> None:
-    gold, predicted = ([spans(case[side]) for case in CASES.values()] for side in (0, 1))
+    gold, predicted = ([spans(str(case[side])) for case in CASES.values()] for side in (0, 1))
     score = score_arguments(gold, predicted)
     assert score.overall == SpanCounts(gold=27, predicted=29, correct=11)
     assert list(score.by_label.items()) == [

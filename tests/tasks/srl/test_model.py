@@ -241,7 +241,7 @@ def test_the_size_of_the_papers_model() -> None:
 def test_the_loss_is_summed_over_tokens_and_divided_by_examples() -> None:
     model = build_model("both").double()
     batch, gold = random_batch([3, 5, 1, 4], [0, 2, -1, 3])
-    batch = replace(batch, layers=batch.layers.double())  # type: ignore[union-attr]
+    batch = replace(batch, layers=batch.layers.double())
     expected = torch.zeros((), dtype=torch.float64)
     for row, predicate in enumerate(gold.predicates.tolist()):
         alone, own = take(batch, gold, row)
