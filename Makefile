@@ -5,6 +5,7 @@
 # make test-cpus  tests that depend on the processor, under switches that make one compute as others do
 # make test-all   test, test-rest and test-cpus
 # make lint       ruff and mypy
+# make docs       the documentation site, into build/docs: warnings are errors, no network
 # make bench      the benchmarks, each against a peer in one interleaved run
 
 PYTHON ?= python3
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 PYTEST_FLAGS ?= -n 2 -q
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-.PHONY: demo test test-fast test-rest test-cpus test-all lint bench clean
+.PHONY: demo test test-fast test-rest test-cpus test-all lint docs bench clean
 
 demo: $(VENV)/.package
 	$(BIN)/python examples/demo.py
@@ -39,6 +40,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "Open build/docs/index.html."
+
 bench: $(VENV)/.test $(VENV)/peers/.done
 	$(BIN)/python bench/embed.py --size small
 	$(BIN)/python bench/embed.py --size full
@@ -55,6 +60,10 @@ $(VENV)/.test: $(VENV)/.package
 	$(PIP) --editable '.[test,dev]'
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.package
+	$(PIP) --editable '.[docs]'
+	@touch $@
+
 # AllenNLP pins a torch of 2022, so it is unpacked without its dependencies, outside the import path. Tests and
 # benchmarks run its own module files; where it cannot be had they say so and skip.
 $(VENV)/peers/.done: $(VENV)/.package
@@ -63,4 +72,4 @@ $(VENV)/peers/.done: $(VENV)/.package
 		&& touch $@
 
 clean:
-	rm -rf $(VENV) demo-out
+	rm -rf $(VENV) demo-out build/docs
