@@ -1,7 +1,7 @@
 """Tables that scripts wrote: their provenance folds into one line, and `results-table` shows a table of another page.
 
-In the Markdown files a table stands between `<!-- NAME -->` and `<!-- end of NAME -->`, with lines "Made by `COMMAND` …"
-at its end.
+In the Markdown files a table is between `<!-- NAME -->` and `<!-- end of NAME -->`, and ends with lines
+"Made by `COMMAND` …".
 """
 
 import re

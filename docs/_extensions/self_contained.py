@@ -1,4 +1,4 @@
-"""The site asks no other server for anything: a built page that loads a script, style, font or image from one is an error."""
+"""The site needs no other server: a page that loads a script, style, font or image from one fails the build."""
 
 import re
 from pathlib import Path
