@@ -19,6 +19,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "sphinx_design",
     "sphinxcontrib.typer",
+    "attribute_docstrings",
     "provenance",
     "self_contained",
 ]
