@@ -24,7 +24,7 @@ def paper_tasks() -> list[str]:
     for name, row in read_rows(task_tables.with_and_without()).items():
         task, data = name.split(": ", 1)
         paper = PAPER[TASKS[task]]
-        _, _, _, baseline, _, elmo, _, error, *_ = row
+        _, _, _, baseline, _, elmo, _, error, *_ = (cell.split(" ± ")[0] for cell in row)
         lines.append(
             f"| {task} | {paper.data}, {paper.metric} | {paper.baseline} | {paper.elmo} | {paper.relative}% | {data} | "
             f"{baseline} | {elmo} | {error} |"

@@ -1,4 +1,4 @@
-"""The notebooks run from top to bottom on the packaged model, draw their pictures, and are committed without outputs."""
+"""The notebooks run on the packaged model, draw their pictures, and are committed without outputs."""
 
 import csv
 from pathlib import Path

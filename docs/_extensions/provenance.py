@@ -15,6 +15,8 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 BLOCK = re.compile(r"<!-- ([\w-]+) -->\n(.*?)\n<!-- end of \1 -->", re.DOTALL)
+UNBROKEN = re.compile(r"(?<=\d) (±|→|×) ")
+"""Where a cell of figures must not be cut into lines."""
 MADE_BY = re.compile(r"(?:^Made by .*(?:\n|\Z))+", re.MULTILINE)
 
 
@@ -27,14 +29,14 @@ def read_block(page: Path, name: str) -> str:
 
 
 def fold(block: str) -> str:
-    """The same block with its provenance in a line that opens."""
+    """The same block with its provenance in a line that opens, and with its figures unbroken."""
 
     def folded(found: re.Match[str]) -> str:
         made = [line.removeprefix("Made by ") for line in found[0].splitlines()]
         items = "\n".join(f"- {line}" for line in made)
         return f":::{{dropdown}} How this was measured\n:class-container: provenance\n{items}\n:::\n"
 
-    return MADE_BY.sub(folded, block)
+    return MADE_BY.sub(folded, UNBROKEN.sub("\u00a0\\1\u00a0", block))
 
 
 def fold_page(app: Sphinx, name: str, source: list[str]) -> None:
