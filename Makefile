@@ -5,6 +5,7 @@
 # make test-cpus  tests that depend on the processor, under switches that make one compute as others do
 # make test-all   test, test-rest and test-cpus
 # make lint       ruff and mypy
+# make docs       the documentation site, into build/docs: warnings are errors, no network
 # make coverage   `make test` with a report of the lines that no test reaches, in build/coverage
 # make dist       source archive and wheel in dist, checked for upload
 # make bench      the benchmarks, each against a peer in one interleaved run
@@ -16,7 +17,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 PYTEST_FLAGS ?= -n 2 -q
 PYTEST = OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST_FLAGS)
 
-.PHONY: demo test test-fast test-rest test-cpus test-all lint coverage dist bench clean
+.PHONY: demo test test-fast test-rest test-cpus test-all lint docs coverage dist bench clean
 
 demo: $(VENV)/.package
 	$(BIN)/python examples/demo.py
@@ -40,6 +41,10 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: $(VENV)/.docs
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
+	@echo "Open build/docs/index.html."
 
 coverage: $(VENV)/.test $(VENV)/peers/.done
 	rm -rf build/coverage
@@ -65,6 +70,10 @@ $(VENV)/.package: pyproject.toml constraints.txt
 
 $(VENV)/.test: $(VENV)/.package
 	$(PIP) --editable '.[test,dev]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.package
+	$(PIP) --editable '.[docs]'
 	@touch $@
 
 # AllenNLP pins a torch of 2022, so it is unpacked without its dependencies, outside the import path. Tests and

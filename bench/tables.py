@@ -11,7 +11,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench import model_tables, result_table, task_tables
+from bench import model_tables, paper_tables, result_table, task_tables
 from bench.places import ROOT
 from bench.results import read, read_all, source
 
@@ -215,6 +215,7 @@ def settings() -> list[str]:
 PAGES = {
     "bench/README.md": (result_table.results,),
     "README.md": (task_tables.gains,),
+    "docs/paper.md": (paper_tables.paper_tasks, paper_tables.paper_analyses),
     "docs/performance.md": (throughput, int8, latency, linear, memory, training, processes, training_memory),
     "docs/pretraining.md": (original, settings, model_tables.course, model_tables.passes, finetuning, language_models),
     "docs/models.md": (model_tables.perplexity, model_tables.probes, model_tables.speed, model_tables.contexts),

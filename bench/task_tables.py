@@ -66,7 +66,7 @@ def with_and_without() -> list[str]:
 
 def gains() -> list[str]:
     """The comparisons in short, for the first page."""
-    lines = ["| | | baseline | + ELMo (`mini`) | of the error gone |", "|---|---|---|---|---|"]
+    lines = ["| | | baseline | + ELMo (`mini`) | relative error reduction |", "|---|---|---|---|---|"]
     results = in_order("compare")
     for result in results:
         side = result["others"][0]

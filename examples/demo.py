@@ -1,4 +1,4 @@
-"""What context does to a word: senses of ambiguous words in sentences of books, layer by layer.
+"""One word, many meanings: what reading the sentence does to a word's vector.
 
     python examples/demo.py [MODEL]
 
@@ -14,9 +14,10 @@ import elmokit
 from picture import write_page, write_picture
 from polysemy import read_words
 from senses import study
-from terminal import show_failures, show_neighbours, show_shares, show_substitutes
+from sentences import show_failures, show_neighbors, show_substitutes
+from summary import show_introduction, show_shares
 
-PROBES = (("play", "theatre"), ("bank", "money"), ("spring", "season"))
+PROBES = (("play", "theater"), ("bank", "money"), ("spring", "season"))
 FOLDER = Path("demo-out")
 
 
@@ -24,36 +25,34 @@ def main(model: str = "mini") -> None:
     """Load, embed, show, draw."""
     console = Console(highlight=False, markup=False)
     embedder = elmokit.Embedder.from_pretrained(model)
-    stack = embedder.bilm.config.lstm
-    size = sum(parameter.numel() for parameter in embedder.bilm.parameters()) / 1e6
-    console.print(
-        f"{model}: {size:.1f} million weights, {stack.num_layers} LSTM layers of {stack.cell_dim} cells a side"
-    )
+    size = sum(parameter.numel() for parameter in embedder.bilm.parameters())
     found = study(embedder, read_words())
+    show_introduction(console, found, f"{model}, {size / 1e6:.1f} million parameters")
 
-    console.rule("the nearest occurrences of a word, by layer", align="left")
+    console.rule("1. Which sentences use the word most alike?", align="left")
     for word, sense in PROBES:
-        show_neighbours(console, found.words[word], found.vectors[word], sense)
-    console.rule("how often the nearest occurrence has the same sense", align="left")
+        show_neighbors(console, found.words[word], found.vectors[word][found.best], sense)
+    console.print()
+    console.rule("2. How often does the most similar sentence mean the same?", align="left")
     show_shares(console, found)
+    console.rule("3. Where it fails", align="left")
     worst = min(found.words, key=lambda word: found.shares[word].layers[found.best] - found.shares[word].guess)
-    console.print(f"The hardest is {worst}. Where layer {found.best} errs (look at the words right beside it):")
     show_failures(console, found.words[worst], found.vectors[worst][found.best])
-    console.rule("what the model expects in a word's place, which it does not see", align="left")
+    console.rule("4. Cover the word: what would the model write there?", align="left")
     try:
-        show_substitutes(console, embedder.bilm, found.words["bank"])
+        show_substitutes(console, embedder.bilm, found.words["spring"])
     except elmokit.ElmokitError as error:
         console.print(str(error))
 
     FOLDER.mkdir(exist_ok=True)
-    console.rule(f"written to {FOLDER}", align="left")
+    console.rule("5. See for yourself", align="left")
     write_page(FOLDER / "senses.html", found)
-    console.print("senses.html: every occurrence is a point; open it and point at one to read it")
+    console.print(f"{FOLDER}/senses.html  open it in a browser; point at a dot to read its sentence")
     try:
         write_picture(FOLDER / "senses.png", found)
-        console.print("senses.png: the same as a picture")
+        console.print(f"{FOLDER}/senses.png   the same as a picture")
     except ImportError:
-        console.print("no picture, for want of matplotlib: pip install 'elmokit[analysis]'")
+        console.print("no picture: it needs matplotlib, pip install 'elmokit[analysis]'")
 
 
 if __name__ == "__main__":

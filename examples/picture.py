@@ -9,7 +9,7 @@ import numpy as np
 from polysemy import Floats
 from senses import Study, find_nearest
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73")  # told apart by colour-blind eyes too
+COLORS = ("#0072b2", "#d55e00", "#009e73")  # distinct to color-blind eyes too
 MARKERS = ("o", "s", "^")
 TEMPLATE = Path(__file__).with_name("page.html")
 
@@ -30,28 +30,32 @@ def project(vectors: Floats, like: Floats | None = None) -> Floats:
 
 
 def write_picture(path: Path, study: Study) -> None:
-    """One panel a word, one point an occurrence, one colour a sense, by the best layer."""
+    """One panel per word, one point per occurrence, one color per sense, by the best layer."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(16, 8.4), layout="constrained")
+    figure = Figure(figsize=(12, 6.6), layout="constrained")
     title = (
-        f"Each point is a sentence with the word, by layer {study.best}; in per cent: the nearest has the same sense"
+        "Each dot is a sentence, placed by ELMo's vector of the word. Colors are meanings, which ELMo was never told.\n"
+        "Percent: how often the most similar sentence means the same."
     )
-    figure.suptitle(title, fontsize=16)
+    figure.suptitle(title, fontsize=12)
     panels = figure.subplots(2, (len(study.words) + 1) // 2).flat
     for axes, (word, occurrences) in zip(panels, study.words.items(), strict=False):
         points, found = project(study.vectors[word][study.best]), study.shares[word]
-        for sense, colour, marker in zip(found.senses, COLOURS, MARKERS, strict=False):
+        for sense, color, marker in zip(found.senses, COLORS, MARKERS, strict=False):
             rows = [row for row, occurrence in enumerate(occurrences) if occurrence.sense == sense]
-            axes.scatter(*points[rows].T, s=70, c=colour, marker=marker, alpha=0.8, linewidths=0, label=sense)
-        axes.set_title(f"{word}: {found.layers[study.best]:.0%} (guess {found.guess:.0%})", fontsize=14)
+            axes.scatter(*points[rows].T, s=55, c=color, marker=marker, alpha=0.8, linewidths=0, label=sense)
+        axes.set_title(word, fontsize=14, fontweight="bold", loc="left")
+        axes.set_title(f"{found.layers[study.best]:.0%}", fontsize=12, color="#666666", loc="right")
         axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=[], yticks=[])
-        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3, frameon=False, handletextpad=0, fontsize=12)
+        axes.spines[:].set_color("#cccccc")
+        place = {"loc": "upper center", "bbox_to_anchor": (0.5, 0.01), "ncols": 3, "frameon": False}
+        axes.legend(**place, handletextpad=0, handlelength=1.4, columnspacing=1, borderpad=0.2, fontsize=10)
     figure.savefig(path, dpi=110)
 
 
 def write_page(path: Path, study: Study) -> None:
-    """The same by every layer; pointing at an occurrence shows its sentence and the nearest one."""
+    """The same for every layer; pointing at an occurrence shows its sentence and the nearest one."""
     panels: list[dict[str, Any]] = []
     for word, occurrences in study.words.items():
         vectors, found = study.vectors[word], study.shares[word]
@@ -64,5 +68,5 @@ def write_page(path: Path, study: Study) -> None:
         ]
         percent = [f"{share:.0%}" for share in found.layers]
         panels.append({"word": word, "senses": found.senses, "shares": percent, "points": points})
-    data = json.dumps({"best": study.best, "colours": COLOURS, "panels": panels}).replace("<", "\\u003c")
+    data = json.dumps({"best": study.best, "colors": COLORS, "panels": panels}).replace("<", "\\u003c")
     path.write_text(TEMPLATE.read_text(encoding="utf-8").replace("DATA", data), encoding="utf-8")

@@ -34,7 +34,7 @@ class Occurrence(NamedTuple):
 
     @property
     def around(self) -> tuple[str, str]:
-        """What stands before the word and after it, as it is written."""
+        """The text before the word and after it, as it is written."""
         (tokens,) = elmokit.tokenize(self.sentence, split_sentences=False)
         place = next(token for token in tokens if token.text == self.word)
         return self.sentence[: place.start], self.sentence[place.end :]

@@ -14,7 +14,7 @@ from polysemy import Floats, Occurrence, embed_word
 
 def find_nearest(vectors: Floats) -> Floats:
     """(..., n, n): row by row the weight of each other occurrence as the nearest one; equally near ones share it."""
-    cosines = vectors @ vectors.swapaxes(-1, -2) - 3 * np.eye(vectors.shape[-2])  # nothing is its own neighbour
+    cosines = vectors @ vectors.swapaxes(-1, -2) - 3 * np.eye(vectors.shape[-2])  # nothing is its own neighbor
     nearest = cosines >= cosines.max(axis=-1, keepdims=True) - 1e-6
     return np.asarray(nearest / nearest.sum(axis=-1, keepdims=True))
 
@@ -32,16 +32,15 @@ class Shares(NamedTuple):
     senses: list[str]
     layers: list[float]
     random: list[float]
-    """The same by a model of that shape with random weights: what the words beside it give away untaught."""
+    """The same by a model of that shape with random weights: what the words beside it give away without training."""
     guess: float
     """The share of the most frequent sense."""
     number: int
 
-    def verdict(self, layer: int) -> str:
-        """Whether a layer tells the senses apart: two standard errors above guessing, and above random weights."""
-        if self.layers[layer] <= self.guess + 2 * (self.guess * (1 - self.guess) / self.number) ** 0.5:
-            return "no (guess)"
-        return "yes" if self.layers[layer] > self.random[layer] else "no (random)"
+    def beats_both(self, layer: int) -> bool:
+        """Whether a layer is two standard errors above guessing, and above random weights."""
+        clearly = self.guess + 2 * (self.guess * (1 - self.guess) / self.number) ** 0.5
+        return self.layers[layer] > max(clearly, self.random[layer])
 
 
 class Study(NamedTuple):

@@ -83,11 +83,9 @@ def test_share_of_nearest_with_the_same_sense(senses: ModuleType) -> None:
     assert senses.share_same(vectors, ["a", "a", "b", "b", "b"]) == pytest.approx([(2 * 1 / 4 + 3 * 2 / 4) / 5, 0.8])
 
 
-@pytest.mark.parametrize(
-    ("trained", "random", "verdict"), [(0.9, 0.5, "yes"), (0.74, 0.5, "no (guess)"), (0.9, 0.9, "no (random)")]
-)
-def test_verdict(senses: ModuleType, trained: float, random: float, verdict: str) -> None:
-    assert senses.Shares(["a", "b"], [0.5, trained], [0.5, random], 0.5, 16).verdict(1) == verdict
+@pytest.mark.parametrize(("trained", "random", "better"), [(0.9, 0.5, True), (0.74, 0.5, False), (0.9, 0.9, False)])
+def test_beats_both(senses: ModuleType, trained: float, random: float, better: bool) -> None:
+    assert senses.Shares(["a", "b"], [0.5, trained], [0.5, random], 0.5, 16).beats_both(1) is better
 
 
 @pytest.mark.slow
