@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from tools import model_card, package_model
 
 import elmokit
+from elmokit.config import TokenizerConfig
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError, WeightsError
 from elmokit.formats import describe, load, packaged, save
 from elmokit.formats.packaged import PackagedModel, find_packaged, write_packaged
@@ -529,6 +530,7 @@ class TestMini:
         assert told.fingerprint == fingerprint(load("mini")) == model.fingerprint
         assert told.version == model.version
         assert told.softmax and told.languages == ("en",)
+        assert told.config.tokenizer == TokenizerConfig(name="elmokit", version=1)
         assert f"Version {model.version} " in model.card and model.fingerprint in model.card
 
     @pytest.mark.slow

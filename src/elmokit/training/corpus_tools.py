@@ -16,16 +16,24 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from elmokit.arguments import check_choice, check_integer, shown
+from elmokit.config import TokenizerConfig
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.filesystem import atomic_directory, atomic_path, foreign_files, guard_output
 from elmokit.text.files import file_sha256
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, check_input
+from elmokit.text.input_kind import (
+    CORPUS_FILE,
+    CORPUS_FORMAT,
+    DEFAULT_INPUT,
+    Input,
+    check_input,
+    read_shard_summary,
+)
+from elmokit.text.tokenizers import text_tokenizer
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, is_vocabulary, write_vocabulary
 from elmokit.training.corpus_blocks import Block, Errors, Progress, map_blocks, tokenize_block, tokenize_lines
 
 Compression = Literal["xz", "gz", "none"]
 
-SUMMARY, _FORMAT = "corpus.json", "elmokit-corpus"
 MAX_DISTINCT = 20_000_000
 _MAX_PENDING_BYTES = 64_000_000
 _MAX_CHUNK_BYTES = 4_000_000
@@ -125,7 +133,7 @@ def check_vocabulary_output(path: Path, *, inputs: Sequence[str | Path] = (), ov
     final = guard_output(path, kind="a vocabulary", is_ours=is_vocabulary, inputs=inputs, overwrite=overwrite)
     if final.exists():
         names = os.listdir(final.parent)
-        owners = {"config.json", "run.json", SUMMARY}.intersection(names) | {n for n in names if "options" in n}
+        owners = {"config.json", "run.json", CORPUS_FILE}.intersection(names) | {n for n in names if "options" in n}
         if owners:
             raise FormatError(
                 f"{path} is the vocabulary of the model or run beside it ({min(owners)}), so it is left alone: give "
@@ -147,6 +155,8 @@ class ShardSummary:
     num_sentences: int
     num_tokens: int
     input: Input
+    tokenizer: TokenizerConfig | None
+    """Of all sources; None if they have several."""
     seed: int
     passage_sentences: int
     shards: list[dict[str, Any]]
@@ -156,7 +166,7 @@ class ShardSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON."""
-        return asdict(self)
+        return asdict(self) | {"tokenizer": self.tokenizer and self.tokenizer.model_dump()}
 
 
 def write_shards(
@@ -218,6 +228,7 @@ def write_shards(
             num_sentences=sum(writer.num_sentences),
             num_tokens=sum(writer.num_tokens),
             input=input,
+            tokenizer=text_tokenizer(paths, input),
             seed=seed,
             passage_sentences=passage_sentences,
             shards=writer.describe(),
@@ -225,18 +236,9 @@ def write_shards(
         )
         if not summary.num_sentences:
             raise InputError(f"there is no sentence in {paths[0]} or any other file: give files with text in them.")
-        text = json.dumps({"format": _FORMAT, "version": 1, **summary.to_dict()}, ensure_ascii=False, indent=2)
-        (folder / SUMMARY).write_text(text + "\n", encoding="utf-8")
+        text = json.dumps({"format": CORPUS_FORMAT, "version": 1, **summary.to_dict()}, ensure_ascii=False, indent=2)
+        (folder / CORPUS_FILE).write_text(text + "\n", encoding="utf-8")
     return summary
-
-
-def read_shard_summary(folder: Path) -> dict[str, Any] | None:
-    """What the `corpus.json` of a folder of shards says; None if the folder is not one."""
-    try:
-        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return summary if isinstance(summary, dict) and summary.get("format") == _FORMAT else None
 
 
 def _is_shards(folder: Path) -> bool:
@@ -244,7 +246,7 @@ def _is_shards(folder: Path) -> bool:
     summary = read_shard_summary(folder)
     if summary is None:
         return False
-    return not foreign_files(folder, {SUMMARY, *(shard["name"] for shard in summary["shards"])})
+    return not foreign_files(folder, {CORPUS_FILE, *(shard["name"] for shard in summary["shards"])})
 
 
 class _Passage(NamedTuple):

@@ -111,6 +111,8 @@ def neighbours(
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
     place = locate_word(sentences[0], word or "", position, input=kind)
     embedder = load_embedder(model, threads)
+    if kind == "text":
+        embedder.check_tokenizer()
     name_mixes(embedder, parsed)
     options = NeighbourOptions(parsed, k, against, ann)
     opened = _open(embedder, corpus, index, kind)
