@@ -4,7 +4,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput
+from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput, TokenizerConfig
 from elmokit.text.vocabulary import SPECIALS, Vocabulary
 
 small = st.integers(1, 5)
@@ -35,6 +35,10 @@ stacks = st.builds(
     cell_clip=clips,
     projection_clip=clips,
     skip_connections=st.booleans(),
+)
+
+tokenizers = st.none() | st.builds(
+    TokenizerConfig, name=st.text(min_size=1, max_size=5), version=st.none() | st.integers(1, 99)
 )
 
 json_values = st.recursive(
@@ -69,6 +73,7 @@ def models(draw: st.DrawFn) -> tuple[ElmoConfig, Vocabulary | None]:
     lstm = draw(stacks)
     vocabulary = draw(st.none() | vocabularies)
     values: dict[str, Any] = {"lstm": lstm, "languages": draw(st.sampled_from([(), ("en",)])), "foreign": draw(foreign)}
+    values["tokenizer"] = draw(tokenizers)
     if vocabulary is None:
         return ElmoConfig(input=draw(character_inputs(lstm.output_dim)), **values), None
     if draw(st.booleans()):

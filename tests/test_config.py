@@ -46,6 +46,7 @@ def test_defaults_are_the_original_model() -> None:
     )
     assert (config.num_layers, config.output_dim) == (3, 1024)
     assert (config.softmax, config.vocab_size, config.languages, config.foreign) == (False, None, (), {})
+    assert config.tokenizer is None
 
 
 def test_width_without_a_projection() -> None:
@@ -67,6 +68,22 @@ def test_toml_round_trip(kind: str, tmp_path: Path) -> None:
     path = tmp_path / "config.toml"
     path.write_text(to_toml(config.model_dump(mode="json")), encoding="utf-8")
     assert read_config(path) == config
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "field"),
+    [
+        ("elmokit", "tokenizer"),
+        ({}, "tokenizer.name"),
+        ({"name": ""}, "tokenizer.name"),
+        ({"name": "x" * 81}, "tokenizer.name"),
+        ({"name": "elmokit", "version": 0}, "tokenizer.version"),
+        ({"name": "elmokit", "version": "new"}, "tokenizer.version"),
+        ({"name": "elmokit", "rules": 1}, "tokenizer.rules"),
+    ],
+)
+def test_tokenizers_that_are_none(tokenizer: Any, field: str) -> None:
+    assert f"{field}: " in fault_of(MINIMAL | {"tokenizer": tokenizer})
 
 
 def test_configs_are_frozen() -> None:

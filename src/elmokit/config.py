@@ -114,6 +114,15 @@ class LstmStack(Config):
         return self.projection_dim or self.cell_dim
 
 
+class TokenizerConfig(Config):
+    """The tokenizer that cut the text a model was trained on."""
+
+    name: Annotated[str, Field(min_length=1, max_length=80)]
+    """elmokit; or external, if the text came as tokens that something else had made."""
+    version: Annotated[int, Field(gt=0, le=_MAX_SIZE)] | None = None
+    """Of the tokenizer's rules; null: not known."""
+
+
 class ElmoConfig(Config):
     """A bidirectional language model: what its tokens are, its layers, its softmax."""
 
@@ -129,6 +138,8 @@ class ElmoConfig(Config):
     """Ids at which the clusters of an adaptive softmax begin; empty: a plain softmax."""
     languages: tuple[str, ...] = ()
     """ISO codes, if known."""
+    tokenizer: TokenizerConfig | None = None
+    """What cut the training text into tokens; training fills it in. null: not known, as of published models."""
     foreign: dict[str, Any] = {}
     """What a file of another project said that this model has no use for; written back on export."""
 

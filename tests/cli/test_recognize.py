@@ -25,6 +25,7 @@ from elmokit.recognize import identify, near_names, recognize
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.tasks.trained import is_task_model, load_trained
+from elmokit.text.input_kind import read_shard_summary
 from elmokit.text.vocabulary import is_vocabulary, write_vocabulary
 from elmokit.training.run_folder import is_run
 from tests.conftest import WORDS, build_tiny

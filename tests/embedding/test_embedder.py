@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import elmokit
+from elmokit.config import TokenizerConfig
 from elmokit.embedding import batches, types
 from elmokit.embedding.embedder import Embedded, Embedder
 from elmokit.errors import ConfigError, ElmokitWarning, InputError, WeightsError
@@ -52,6 +53,18 @@ def test_equals_the_plain_model(kind: str, tiny) -> None:
     for sentence, vectors in zip(SENTENCES, Embedder(bilm, threads=2).embed(SENTENCES), strict=True):
         assert_close(vectors, plain(bilm, sentence))
         assert vectors.dtype == np.float32
+
+
+def test_raw_text_for_a_model_of_another_tokenizer(tiny_bilm: BiLM) -> None:
+    tiny_bilm.config = tiny_bilm.config.model_copy(update={"tokenizer": TokenizerConfig(name="elmokit", version=99)})
+    embedder = Embedder(tiny_bilm, threads=1)
+    embedder.embed(SENTENCES)  # tokens, of which nobody knows where they are from
+    with pytest.warns(ElmokitWarning, match="trained with version 99 of elmokit's tokenizer, but raw text is") as told:
+        embedder.embed(["They play.", ["They", "play"]])
+    assert len(told) == 1
+    embedder.encode("They play.")  # it was said once
+    with pytest.warns(ElmokitWarning, match="version 99"):
+        Embedder(tiny_bilm, threads=1).encode("They play.")
 
 
 def test_alone_in_any_batch_in_any_order_with_any_threads(tiny_bilm: BiLM) -> None:

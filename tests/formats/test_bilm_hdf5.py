@@ -10,8 +10,8 @@ import pytest
 import torch
 
 import elmokit
-from elmokit.config import CharacterInput
-from elmokit.errors import ElmokitWarning
+from elmokit.config import CharacterInput, TokenizerConfig
+from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.formats import bilm_hdf5, load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
@@ -196,6 +196,19 @@ def test_options_keep_what_they_said(tiny: Tiny, tmp_path: Path) -> None:
     before = json.loads((tmp_path / "m" / "options.json").read_text())
     before["char_cnn"]["n_characters"], before["elmokit_version"] = 262, elmokit.__version__
     assert json.loads((tmp_path / "again" / "options.json").read_text()) == before
+
+
+@pytest.mark.parametrize("tokenizer", [None, {"name": "elmokit", "version": 2}, {"name": "external", "version": None}])
+def test_the_tokenizer_has_a_key_if_it_is_known(tokenizer: Any, tiny: Tiny, tmp_path: Path) -> None:
+    bilm = tiny("characters")
+    bilm.config = bilm.config.model_copy(update={"tokenizer": tokenizer and TokenizerConfig(**tokenizer)})
+    save(bilm, tmp_path / "m", format="bilm")
+    options = json.loads((tmp_path / "m" / "options.json").read_text(encoding="utf-8"))
+    assert options.get("elmokit_tokenizer") == tokenizer and ("elmokit_tokenizer" in options) == bool(tokenizer)
+    assert_same_model(load(tmp_path / "m"), bilm)
+    (tmp_path / "m" / "options.json").write_text(json.dumps(options | {"elmokit_tokenizer": {"name": 3}}))
+    with pytest.raises(ConfigError, match=r"elmokit_tokenizer\.name: input should be a valid string"):
+        load(tmp_path / "m")
 
 
 def test_unknown_keys_are_kept_and_told_once(tiny: Tiny, tmp_path: Path) -> None:

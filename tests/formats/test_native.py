@@ -6,6 +6,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from elmokit.config import TokenizerConfig
 from elmokit.formats import load, native, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
@@ -83,3 +84,19 @@ def test_the_fingerprint_sees_everything_that_decides_the_output(bilm: BiLM, tmp
     theirs = load(write_many_langs(tmp_path / "a"))
     (tmp_path / "a" / "char.dic").write_text((tmp_path / "a" / "char.dic").read_text().replace("a\t", "q\t"))
     assert fingerprint(load(tmp_path / "a")) != fingerprint(theirs)
+
+
+def test_models_that_name_no_tokenizer(bilm: BiLM, tmp_path: Path) -> None:
+    """As all did at first."""
+    save(bilm, tmp_path / "m")
+    path = tmp_path / "m" / "config.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert content["model"].pop("tokenizer", "") is None
+    path.write_text(json.dumps(content), encoding="utf-8")
+    assert_same_model(load(tmp_path / "m"), bilm)
+
+
+def test_the_tokenizer_is_no_part_of_the_fingerprint(bilm: BiLM) -> None:
+    before = fingerprint(bilm)
+    bilm.config = bilm.config.model_copy(update={"tokenizer": TokenizerConfig(name="elmokit", version=7)})
+    assert fingerprint(bilm) == before

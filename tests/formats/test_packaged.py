@@ -18,6 +18,7 @@ from huggingface_hub import ModelCard
 from safetensors.torch import load_file
 
 import elmokit
+from elmokit.config import TokenizerConfig
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError, WeightsError
 from elmokit.formats import describe, load, packaged, save
 from elmokit.formats.packaged import PackagedModel, find_packaged, write_packaged
@@ -531,6 +532,7 @@ class TestMini:
         assert told.fingerprint == fingerprint(load("mini")) == model.fingerprint
         assert told.version == model.version
         assert told.softmax and told.languages == ("en",)
+        assert told.config.tokenizer == TokenizerConfig(name="elmokit", version=1)
         assert f"Version {model.version} " in model.card and model.fingerprint in model.card
 
     @pytest.mark.slow

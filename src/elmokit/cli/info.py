@@ -77,6 +77,8 @@ def _engine_rows() -> list[tuple[str, str]]:
 
 
 def _rows(found: "ModelInfo") -> list[tuple[str, str]]:
+    from elmokit.text.tokenizers import describe_tokenizer
+
     config = found.config
     stack = config.lstm
     rows = [
@@ -84,6 +86,7 @@ def _rows(found: "ModelInfo") -> list[tuple[str, str]]:
         *([("version", found.version)] if found.version else []),
         ("format", f"{found.format} ({found.path})"),
         ("languages", ", ".join(found.languages) or "not stated"),
+        ("tokenizer", describe_tokenizer(config.tokenizer)),
         ("parameters", _parameters(found.num_parameters)),
         ("input", _input_line(found)),
         (

@@ -42,12 +42,17 @@ def perplexity(
     paths = find_files(files)
     check_model(model)
     from elmokit.formats import load
+    from elmokit.text.input_kind import has_raw_text
     from elmokit.text.lines import read_text
+    from elmokit.text.tokenizers import check_raw_text
     from elmokit.training.pretraining import evaluate_both
 
     use_threads(threads)
-    sentences = read_text(paths, input=settle_input(input_, paths))
+    kind = settle_input(input_, paths)
+    sentences = read_text(paths, input=kind)
     bilm = load(model)
+    if has_raw_text(paths, kind):
+        check_raw_text(bilm.config.tokenizer)
     with progress_bar("measuring") as report:
         found = evaluate_both(bilm, sentences, threads=threads, report=report)
     if as_json:
@@ -102,6 +107,7 @@ def score(
     from elmokit.scoring.sentences import score_sentences
     from elmokit.text.input_kind import actual_input, watched
     from elmokit.text.lines import split_line
+    from elmokit.text.tokenizers import check_raw_text
 
     use_threads(threads)
     bilm = load(model)
@@ -112,6 +118,8 @@ def score(
     kind = settle_input(input_, paths, look=False)
     for path in paths:
         kind = actual_input(path, kind)
+    if kind == "text":
+        check_raw_text(bilm.config.tokenizer)
 
     def sentences() -> Iterator[list[str]]:
         for line_number, line in enumerate(watched(reader, kind, reader.name)):
@@ -171,14 +179,19 @@ def substitutes(
     from elmokit.errors import InputError
     from elmokit.text.lines import split_line
 
-    sentences = split_line(sentence, settle_input(input_))
+    kind = settle_input(input_)
+    sentences = split_line(sentence, kind)
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
     check_model(model)
     from elmokit.formats import load
     from elmokit.scoring.substitutes import find_substitutes
+    from elmokit.text.tokenizers import check_raw_text
 
-    found = find_substitutes(load(model), sentences[0], position, number=number)
+    bilm = load(model)
+    if kind == "text":
+        check_raw_text(bilm.config.tokenizer)
+    found = find_substitutes(bilm, sentences[0], position, number=number)
     if as_json:
         typer.echo(json.dumps([one._asdict() for one in found], ensure_ascii=False))
         return

@@ -10,7 +10,7 @@ from elmokit.corpus.passages import Passage, Place, Stretch, count_characters, f
 from elmokit.corpus.stream_state import NO_STATE
 from elmokit.errors import ConfigError, InputError
 from elmokit.random_order import random_numbers
-from elmokit.text.input_kind import Input, check_input, is_shard
+from elmokit.text.input_kind import Input, check_input, has_raw_text
 
 _NUM_NAMED = 3
 
@@ -54,18 +54,11 @@ class CorpusReader:
             "num_files": len(self.paths),
             "names": _digest(path.name for path in self.paths),
             "sizes": _digest(map(str, self._sizes)),
-            "raw_text": int(self._has_raw_text()),
+            "raw_text": int(has_raw_text(self.paths, self._input)),
             "mixed": int(self.is_mixed),
             "weights": _digest(map(repr, self.weights)) if self.weights else 0,
             "max_open_files": self._max_open_files if self.is_mixed else 0,
         }
-
-    def _has_raw_text(self) -> bool:
-        """Whether any file is read as raw text; shards never are."""
-        if self._input == "tokens":
-            return False
-        folders = {path.parent: path for path in self.paths}
-        return not all(map(is_shard, folders.values()))
 
     def open(self, epoch: int, begin: tuple[Place, ...]) -> LaneReader:
         """Read an epoch from a place in each lane on, or from its beginning if there are none."""

@@ -14,12 +14,21 @@ from typing import Any, Literal, NamedTuple, get_args
 import numpy as np
 
 from elmokit.arguments import check_choice, check_integer
+from elmokit.config import TokenizerConfig
 from elmokit.corpus.blocks import Block, Errors, map_blocks, tokenize_lines
 from elmokit.errors import ConfigError, InputError
 from elmokit.filesystem import atomic_directory, foreign_files, guard_output
 from elmokit.progress import ProgressCallback
 from elmokit.text.files import file_sha256
-from elmokit.text.input_kind import CORPUS_FILE, CORPUS_FORMAT, DEFAULT_INPUT, Input, check_input
+from elmokit.text.input_kind import (
+    CORPUS_FILE,
+    CORPUS_FORMAT,
+    DEFAULT_INPUT,
+    Input,
+    check_input,
+    read_shard_summary,
+)
+from elmokit.text.tokenizers import text_tokenizer
 
 Compression = Literal["xz", "gz", "none"]
 
@@ -35,6 +44,8 @@ class ShardSummary:
     num_sentences: int
     num_tokens: int
     input: Input
+    tokenizer: TokenizerConfig | None
+    """Of all sources; None if they have several."""
     seed: int
     passage_sentences: int
     shards: list[dict[str, Any]]
@@ -44,7 +55,7 @@ class ShardSummary:
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain values for JSON."""
-        return asdict(self)
+        return asdict(self) | {"tokenizer": self.tokenizer and self.tokenizer.model_dump()}
 
 
 def write_shards(
@@ -106,6 +117,7 @@ def write_shards(
             num_sentences=sum(writer.num_sentences),
             num_tokens=sum(writer.num_tokens),
             input=input,
+            tokenizer=text_tokenizer(paths, input),
             seed=seed,
             passage_sentences=passage_sentences,
             shards=writer.describe(),
@@ -116,15 +128,6 @@ def write_shards(
         text = json.dumps({"format": CORPUS_FORMAT, "version": 1, **summary.to_dict()}, ensure_ascii=False, indent=2)
         (folder / CORPUS_FILE).write_text(text + "\n", encoding="utf-8")
     return summary
-
-
-def read_shard_summary(folder: Path) -> dict[str, Any] | None:
-    """What the `corpus.json` of a folder of shards says; None if the folder is not one."""
-    try:
-        summary = json.loads((folder / CORPUS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return summary if isinstance(summary, dict) and summary.get("format") == CORPUS_FORMAT else None
 
 
 def _is_shards(folder: Path) -> bool:

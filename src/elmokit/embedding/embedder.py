@@ -25,6 +25,7 @@ from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.text.tokenize import Token, tokenize
+from elmokit.text.tokenizers import check_raw_text
 from elmokit.text.tokens import check_texts, check_tokens
 from elmokit.wording import counted
 
@@ -102,6 +103,7 @@ class Embedder:
         self.state: State = state
         self.runner = self._make_runner()
         self._fingerprint: str | None = None
+        self._is_tokenizer_checked = False
         self._weights = _weights_state(bilm)
 
     @classmethod
@@ -153,6 +155,16 @@ class Embedder:
             self.runner = self._make_runner()
             self.runner.carried = carried
             self._fingerprint, self._weights = None, now
+
+    def check_tokenizer(self) -> None:
+        """Warn, once, that the model was trained with another tokenizer than raw text is tokenized with here.
+
+        Raises:
+            ConfigError: if its tokenizer is one that this elmokit does not know.
+        """
+        if not self._is_tokenizer_checked:
+            check_raw_text(self.bilm.config.tokenizer)
+            self._is_tokenizer_checked = True
 
     def count_unknown(self, tokens: Iterable[str]) -> int:
         """How many tokens have only the vector of `<UNK>`: none if the model reads characters."""
@@ -269,6 +281,8 @@ class Embedder:
         The inputs are taken to be str or lists of str. In messages they are called `what` and numbered from `first`.
         """
         self._follow_weights()
+        if any(isinstance(text, str) for text in inputs):
+            self.check_tokenizer()
         texts = [_sentences(text, split_sentences) for text in inputs]
         sentences = [sentence for text in texts for sentence, _ in text]
         vectors = iter(

@@ -11,6 +11,8 @@ from elmokit.text.vocabulary import Vocabulary
 
 MARK = "elmokit_version"
 """The key by which options that we wrote are known; the peers ignore it."""
+TOKENIZER = "elmokit_tokenizer"
+"""The key of the tokenizer that a model was trained with, if it is known; the peers ignore it too."""
 _LSTM = {
     "n_layers": "num_layers",
     "dim": "cell_dim",
@@ -30,12 +32,13 @@ _NAMES = (
     {f"lstm.{ours}": f"lstm.{theirs}" for theirs, ours in _LSTM.items()}
     | {f"input.{ours}": f"char_cnn.{theirs}" for theirs, ours in _CHARACTERS.items()}
     | {"input.char_dim": "char_cnn.embedding.dim", "vocab_size": "n_tokens_vocab"}
+    | {f"tokenizer{field}": f"{TOKENIZER}{field}" for field in ("", ".name", ".version")}
 )
 _KNOWN = {
     "": {
         *("lstm", "char_cnn", "bidirectional", "dropout", "all_clip_norm_val", "n_epochs", "n_train_tokens"),
         *("batch_size", "n_tokens_vocab", "unroll_steps", "n_negative_samples_batch", "learning_rate"),
-        *("sample_softmax", "share_embedding_softmax"),
+        *("sample_softmax", "share_embedding_softmax", TOKENIZER),
     },
     "lstm": set(_LSTM),
     "char_cnn": {*_CHARACTERS, "embedding", "n_characters"},
@@ -89,6 +92,7 @@ def options_to_config(
         "vocab_size": _vocab_size(options, file, vocabulary, softmax, origin),
         "softmax": softmax,
         "tied_softmax": softmax and "lm/softmax/W" not in file,
+        "tokenizer": options.get(TOKENIZER),
     }
     if rest := _leftover(options, written={key for key in _WRITTEN if values[_WRITTEN[key]]}):
         values["foreign"] = {"options": rest}
@@ -129,7 +133,7 @@ def _vocab_size(
 
 def _leftover(options: dict[str, Any], *, written: set[str]) -> dict[str, Any]:
     """What our config does not express, so that export would not write it of itself."""
-    known = {"lstm", "char_cnn", "bidirectional"} | written
+    known = {"lstm", "char_cnn", "bidirectional", TOKENIZER} | written
     rest = {key: value for key, value in options.items() if key not in known}
     for section in ("lstm", "char_cnn"):
         kept = {key: value for key, value in options.get(section, {}).items() if key not in _KNOWN[section]}
@@ -159,4 +163,6 @@ def config_to_options(config: ElmoConfig) -> dict[str, Any]:
         options["n_tokens_vocab"] = config.vocab_size
     if config.tied_softmax:
         options["share_embedding_softmax"] = True
+    if config.tokenizer is not None:
+        options[TOKENIZER] = config.tokenizer.model_dump()
     return options

@@ -96,7 +96,7 @@ def fingerprint(bilm: BiLM) -> str:
     """SHA-256 of what decides a model's output, the same in every file format that keeps the model whole."""
     digest = hashlib.sha256()
     has_words = bilm.config.softmax or bilm.config.input.kind == "tokens"
-    settings = bilm.config.model_dump(mode="json", exclude={"foreign", "languages"})
+    settings = bilm.config.model_dump(mode="json", exclude={"foreign", "languages", "tokenizer"})
     if not has_words:
         settings["vocab_size"] = None
     digest.update(json.dumps(settings, sort_keys=True).encode())

@@ -28,6 +28,9 @@ Labels = dict[str, Any]
 class Predictor(Protocol):
     """What a task needs of a trained model to predict; `elmokit.tasks.trained.TrainedTask` is one."""
 
+    def check_tokenizer(self) -> None:
+        """Report a biLM that was trained with another tokenizer than raw text is tokenized with here."""
+
     def prepare(self, examples: Sequence[Any]) -> None:
         """Look up what can be looked up for all of them."""
 
@@ -76,6 +79,10 @@ class Task(ABC, Generic[Example]):
     def find_labels(self, examples: Sequence[Example]) -> Labels:
         """What the model must know of the labels in training."""
 
+    def reads_raw_text(self, settings: Any) -> bool:
+        """Whether `read` tokenizes raw text; the files of most tasks hold tokens."""
+        return False
+
     def has_gold(self, example: Example) -> bool:
         """Whether an example has what the task `needs`."""
         return True
@@ -109,6 +116,7 @@ class Task(ABC, Generic[Example]):
 
         A task that needs several passes, because one prediction asks for the next, has its own.
         """
+        trained.check_tokenizer()
         examples = [example for row in rows for example in self.from_raw(*row)]
         trained.prepare(examples)
         return list(zip(examples, trained.predict(examples), strict=True))

@@ -108,6 +108,8 @@ def _train(
     torch.manual_seed(config.seed)
     sets = read_sets(task, config, train=files.train, dev=files.dev, test=files.test)
     trained = _build(task, config, files, sets["train"])
+    if task.reads_raw_text(trained.settings):
+        trained.check_tokenizer()
     for name, patterns in (("dev", files.dev), ("test", files.test)):
         warn_of_unseen(task, trained.labels, sets[name], patterns)
     trained.prepare([example for examples in sets.values() for example in examples], embedding)
@@ -226,6 +228,8 @@ def evaluate_task(
         predicting: receives how many of how many examples have been predicted.
     """
     refuse_pipes(find_files(patterns))
+    if trained.task.reads_raw_text(trained.settings):
+        trained.check_tokenizer()
     examples = read_examples(trained.task, trained.config, patterns, training=False)
     warn_of_unseen(trained.task, trained.labels, examples, patterns)
     trained.prepare(examples, embedding)

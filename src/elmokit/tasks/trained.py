@@ -37,6 +37,7 @@ from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.words import WordTable
+from elmokit.text.tokenizers import check_raw_text
 
 _FORMAT, _VERSION = "elmokit-task", 1
 WORDS, WEIGHTS, TUNED_BILM = "words.txt", "model.safetensors", "bilm"
@@ -83,6 +84,7 @@ class TrainedTask:
         threads: int | None = None,
     ) -> None:
         self.task, self.config, self.labels, self.table, self.use = task, config, labels, table, use
+        self._tokenizer = None if bilm is None else bilm.config.tokenizer
         settings = self.settings = task.read_settings(config.model)
         tuned = bool(config.elmo.tuned) and bilm is not None
         self.store = None if bilm is None or tuned else LayerStore(Embedder(bilm, threads=threads), layers_folder)
@@ -95,6 +97,10 @@ class TrainedTask:
         char_cnn = filters and CharCnn(char_dim=filters[0], num_filters=filters[1], width=filters[2])
         inputs = TokenInputs(vectors, tune_words=config.words.tuned, char_cnn=char_cnn or None, elmo=elmo)
         self.model: TaskModel = task.build(settings, inputs, labels)
+
+    def check_tokenizer(self) -> None:
+        """Report a biLM that was trained with another tokenizer than raw text is tokenized with here."""
+        check_raw_text(self._tokenizer, accepts_tokens=False)
 
     def prepare(self, examples: Sequence[Any], report: ProgressCallback | None = None) -> None:
         """Let the frozen biLM embed what it has not yet."""

@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning
 from elmokit.text.files import open_text
@@ -39,11 +39,22 @@ def check_input(input: str) -> None:
 
 def is_shard(path: Path) -> bool:
     """Whether a file is in a folder that `elmokit corpus shard` wrote, and so holds tokens."""
+    return read_shard_summary(path.parent) is not None
+
+
+def read_shard_summary(folder: Path) -> dict[str, Any] | None:
+    """What the `corpus.json` of a folder of shards says; None if the folder is not one."""
     try:
-        content = json.loads((path.parent / CORPUS_FILE).read_text(encoding="utf-8"))
+        content = json.loads((folder / CORPUS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return False
-    return isinstance(content, dict) and content.get("format") == CORPUS_FORMAT
+        return None
+    return content if isinstance(content, dict) and content.get("format") == CORPUS_FORMAT else None
+
+
+def has_raw_text(paths: Iterable[Path], input: Input) -> bool:
+    """Whether any of several files is read as raw text; shards never are."""
+    folders = {path.parent: path for path in paths}
+    return any(actual_input(path, input) == "text" for path in folders.values())
 
 
 def actual_input(path: Path, input: Input) -> Input:

@@ -17,6 +17,8 @@ from elmokit.arguments import check_flag
 from elmokit.errors import InputError
 from elmokit.text import sentences
 
+TOKENIZER_VERSION = 1
+"""Of the rules here and in `sentences`. Models record it, so count it up with every change of what comes out."""
 _REMEMBERED_CHUNKS = 1 << 16
 _LONGEST_REMEMBERED = 48
 _ZERO_WIDTH_SPACE = "\u200b"

@@ -48,7 +48,7 @@ def finetune(
     if files.vocab is not None and has_words and not extend_vocab:
         raise ConfigError(f"{model} has a vocabulary: leave --vocab out, or add its words with --extend-vocab.")
     _check_freeze(config.freeze)
-    with Run(config, files, reading, model=model, notify=notify) as run:
+    with Run(config, files, reading, model=model, trained=bilm.config.tokenizer, notify=notify) as run:
         return _train(run, bilm, model, config, extend_vocab=extend_vocab, report=report)
 
 

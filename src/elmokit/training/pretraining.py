@@ -17,6 +17,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from elmokit.config import TokenizerConfig
 from elmokit.corpus.counting import build_vocabulary
 from elmokit.corpus.mixing import file_weights
 from elmokit.corpus.stream import SentenceStream
@@ -31,6 +32,7 @@ from elmokit.model.devices import check_device
 from elmokit.progress import ProgressCallback
 from elmokit.scoring.perplexity import Perplexity, measure_perplexity
 from elmokit.text.files import find_files, refuse_pipes
+from elmokit.text.tokenizers import check_training_text, name_tokenizer, text_tokenizer
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
 from elmokit.training.arithmetic import Precision
 from elmokit.training.average import WeightAverage
@@ -50,6 +52,7 @@ from elmokit.training.run_folder import (
     RunFolder,
     check_run_folder,
     order_of_run,
+    tokenizer_of_run,
     versions,
 )
 from elmokit.training.step import LanguageModelStep
@@ -127,7 +130,7 @@ def pretrain(
         check_settings(config)
         with Run(config, files, reading, notify=notify) as run:
             vocabulary = run.vocabulary()
-            shape = config.build_model(len(vocabulary))
+            shape = config.build_model(len(vocabulary)).model_copy(update={"tokenizer": run.tokenizer})
             run.check_memory(empty_model(shape, vocabulary, None))
             bilm = BiLM(shape, vocabulary=vocabulary, seed=config.seed)
             if config.loss.first_bias == "unigram":
@@ -145,7 +148,7 @@ def pretrain(
     if not config.optimizer.warmup_steps:  # an optimiser without memory must not make full steps at once
         warm = config.optimizer.model_copy(update={"warmup_steps": _INIT_WARMUP})
         config = config.model_copy(update={"optimizer": warm})
-    with Run(config, files, reading, model=files.init, notify=notify) as run:
+    with Run(config, files, reading, model=files.init, trained=bilm.config.tokenizer, notify=notify) as run:
         if not any(word in bilm.vocabulary for word in run.vocabulary().tokens if word not in SPECIALS):
             raise ConfigError(
                 f"no word of the training text is in the vocabulary of {files.init}: is it another language?"
@@ -162,6 +165,14 @@ class Run:
     """A run directory: what a run found out about its text, how it resumes, what it leaves.
 
     Use it as a context manager: it holds the lock of the directory. Under `torchrun` the first process has the lock.
+
+    Args:
+        config: the settings.
+        files: what to read and where to write.
+        reading: is told how much of the corpus has been read before training begins.
+        model: the name or path of the model that is trained further, if there is one.
+        trained: the tokenizer that this model was trained with, if it is known.
+        notify: receives single lines for the user.
     """
 
     def __init__(
@@ -171,6 +182,7 @@ class Run:
         reading: ProgressCallback | None = None,
         *,
         model: str | None = None,
+        trained: TokenizerConfig | None = None,
         notify: Callable[[str], None] | None = None,
     ) -> None:
         config = _keep_order(config, files)
@@ -190,6 +202,12 @@ class Run:
             models=[model],
             inputs=[*self.train_files, *find_files(files.heldout), *([files.vocab] if files.vocab else [])],
         )
+        self.tokenizer = text_tokenizer(self.train_files, config.corpus.input)
+        """What cuts the training text into tokens; None if it is not one."""
+        with warnings.catch_warnings():
+            if not self.processes.is_first:
+                warnings.simplefilter("ignore", ElmokitWarning)
+            self._check_tokenizer(trained)
         if (self.output / RESULT).exists() and not self.checkpoints.find():
             raise ConfigError(
                 f"{self.output} holds a finished run whose checkpoints are gone, so it cannot be resumed: use "
@@ -231,6 +249,25 @@ class Run:
         counts = [int(line) for line in (self.output / "counts.txt").read_text(encoding="utf-8").split()]
         return torch.tensor(counts, dtype=torch.float64)  # (V,)
 
+    def _check_tokenizer(self, trained: TokenizerConfig | None) -> None:
+        """Report text that is cut by several tokenizers, or by another one than the text before it."""
+        check_training_text(trained, self.train_files, self.config.corpus.input)
+        if self.tokenizer is None:
+            warnings.warn(
+                "the training text was tokenized in more than one way, so words may be cut differently from file to "
+                "file: give text of one tokenizer, e.g. all of it raw.",
+                ElmokitWarning,
+                stacklevel=2,
+            )
+        before = tokenizer_of_run(self.output) if self.files.resume and self.checkpoints.find() else None
+        now = self.tokenizer
+        if before is not None and now is not None and before != now and before.name == now.name:
+            raise ConfigError(
+                f"the text of the run to resume was tokenized with {name_tokenizer(before)}, but now with "
+                f"{name_tokenizer(now)}: resume it with the elmokit that began it, or start a new run in another "
+                "folder."
+            )
+
     def _survey(self, reading: ProgressCallback | None) -> None:
         """Count the training text, once in a run's life, and keep its vocabulary and size.
 
@@ -243,6 +280,7 @@ class Run:
             "settings": settings.model_dump(mode="json"),
             "vocab": str(self.files.vocab or ""),
             "heldout": list(self.files.heldout),
+            "tokenizer": self.tokenizer and self.tokenizer.model_dump(),
         }
         if path.exists() and (self.checkpoints.find() or json.loads(path.read_text(encoding="utf-8"))["key"] == key):
             return
@@ -451,7 +489,7 @@ class Run:
             "skip_tokens": self.files.skip_tokens,
             "train": [file.name for file in self.train_files],
             "vocab": self.files.vocab and self.files.vocab.name,
-            "model": bilm.config.model_dump(mode="json"),
+            "model": bilm.config.model_dump(mode="json", exclude={"tokenizer"}),
         }
         return _flatten({**self.config.model_dump(mode="json"), **own})
 
@@ -490,7 +528,9 @@ class Run:
         path = self.output / "model"
         if self.processes.is_first:
             if self.heldout:
+                tokenizer = bilm.config.tokenizer
                 bilm = load(self.output / "best").to(self.device)
+                bilm.config = bilm.config.model_copy(update={"tokenizer": tokenizer})  # older ones do not name it
             save(bilm, path, overwrite=True)
         figures: Mapping[str, Any] = {}
         by_file: Mapping[str, Mapping[str, float]] = {}

@@ -12,7 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from pydantic import ValidationError
+
 from elmokit._version import __version__
+from elmokit.config import TokenizerConfig
 from elmokit.corpus.mixing import ORDERS, Order
 from elmokit.errors import ConfigError
 from elmokit.filesystem import (
@@ -161,6 +164,16 @@ def order_of_run(output: Path) -> Order | None:
         corpus = config.get("corpus", {})
     found = corpus.get("order", "files") if isinstance(corpus, dict) else None
     return found if found in ORDERS else None
+
+
+def tokenizer_of_run(output: Path) -> TokenizerConfig | None:
+    """What cuts the text of the run in a folder into tokens; None if there is no run, or it does not say."""
+    key = _read_json(output / SURVEY).get("key")
+    found = key.get("tokenizer") if isinstance(key, dict) else None
+    try:
+        return None if found is None else TokenizerConfig.model_validate(found)
+    except ValidationError:
+        return None
 
 
 def versions() -> dict[str, str]:

@@ -151,6 +151,8 @@ def _check(folder: Path, found: Meta, wanted: Meta) -> None:
 def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report: ProgressCallback) -> None:
     """Embed what is left of the corpus, then write the lists of words."""
     input: Input = wanted.extra["input"]
+    if input == "text":
+        embedder.check_tokenizer()
     with open_text(corpus) as lines:
         if not any(split_line(line, input) for line in lines):
             raise empty_corpus(corpus)

@@ -24,6 +24,7 @@ from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
+from elmokit.text.input_kind import has_raw_text
 from elmokit.wording import counted
 
 Corpora = tuple[Corpus] | tuple[Corpus, Corpus]
@@ -62,6 +63,7 @@ def describe_usage(
 ) -> Report:
     """The groups of a word's uses in a corpus; with a second corpus, how the use differs there."""
     selection = store.embedder.select(options.layers)
+    _check_tokenizer(store, corpora)
     samples = [_collect(corpus, options) for corpus in corpora]
     sides = [sample.occurrences for sample in samples]
     _check_number(corpora, sides, options)
@@ -93,12 +95,18 @@ def describe_ranking(
     progress: ProgressCallback | None = None,
 ) -> Report:
     """The words whose use differs most between two corpora."""
+    _check_tokenizer(store, corpora)
     ranked = rank_words(store, corpora, store.embedder.select(layers), options, progress)
     settings = _settings(store, corpora, layers, options.seed)
     settings |= {"min_count": options.min_count, "max_words": options.max_words}
     settings |= {"max_occurrences": options.max_occurrences}
     first, second = corpus_names(corpora)
     return ranking_report(ranked, number, (first, second), settings)
+
+
+def _check_tokenizer(store: LayerStore, corpora: Corpora) -> None:
+    if any(has_raw_text(corpus.paths, corpus.input) for corpus in corpora):
+        store.embedder.check_tokenizer()
 
 
 def corpus_names(corpora: Sequence[Corpus]) -> tuple[str, ...]:

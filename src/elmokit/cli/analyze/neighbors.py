@@ -111,6 +111,8 @@ def neighbors(
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
     place = locate_word(sentences[0], word or "", position, input=kind)
     embedder = load_embedder(model, threads)
+    if kind == "text":
+        embedder.check_tokenizer()
     name_mixes(embedder, parsed)
     options = NeighborOptions(parsed, k, against, ann)
     opened = _open(embedder, corpus, index, kind)

@@ -105,6 +105,10 @@ class Nli(ClassTask[NliExample]):
         """SNLI, MultiNLI, SICK and counterfactual files."""
         return chain.from_iterable(read_nli(path, input=settings.input) for path in paths)
 
+    def reads_raw_text(self, settings: NliSettings) -> bool:
+        """As its settings say."""
+        return settings.input == "text"
+
     def texts(self, example: NliExample) -> tuple[Text, ...]:
         """Premise and hypothesis."""
         return (example.premise,), (example.hypothesis,)

@@ -151,6 +151,10 @@ class Qa(Task[QaExample]):
         examples = chain.from_iterable(read_squad(path) for path in paths)
         return (example for example in examples if not training or any(example.spans))
 
+    def reads_raw_text(self, settings: QaSettings) -> bool:
+        """SQuAD's files hold nothing else."""
+        return True
+
     def texts(self, example: QaExample) -> tuple[Text, ...]:
         """Paragraph and question."""
         return example.paragraph.sentences, (example.question_tokens,)

@@ -241,6 +241,7 @@ class Srl(Task[RoleExample]):
 
     def predict_raw(self, trained: Predictor, rows: Iterable[Sequence[str]]) -> list[tuple[RoleExample, Any]]:
         """First the predicates of each sentence, then the arguments of each predicate."""
+        trained.check_tokenizer()
         sentences = [example for row in rows for example in self.from_raw(*row)]
         trained.prepare(sentences)
         found = trained.predict(sentences)
