@@ -22,15 +22,19 @@ def shown(value: Any) -> str:
     return text if isinstance(value, str) else f"{text} ({type(value).__name__})"
 
 
-def check_integer(name: str, value: Any, *, at_least: int | None = None) -> int:
-    """An integer, and not too small a one; numpy's integers count, True and 2.0 do not."""
+def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
+    """An integer between two bounds; numpy's integers count, True and 2.0 do not."""
     try:
         number = operator.index(value)
     except TypeError:
         number = None
-    if number is None or isinstance(value, bool) or (at_least is not None and number < at_least):
-        bound = "" if at_least is None else f" of at least {at_least}"
-        raise ConfigError(f"{name} ({shown(value)}) must be an integer{bound}.")
+    right = number is not None and not isinstance(value, bool)
+    if not right or (at_least is not None and number < at_least) or (at_most is not None and number > at_most):
+        bounds = [f"at least {at_least}"] if at_least is not None else []
+        bounds += [f"at most {at_most}"] if at_most is not None else []
+        raise ConfigError(
+            f"{name} ({shown(value)}) must be an integer{' of ' if bounds else ''}{' and '.join(bounds)}."
+        )
     return number
 
 

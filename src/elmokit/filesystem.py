@@ -70,7 +70,7 @@ def guard_output(
     """
     if str(output) in ("", "-"):
         raise FormatError(f"{str(output)!r} is not a name for {kind}: give the name of a file or folder.")
-    final = Path(output).resolve()
+    final = check_name(output)
     refuse_input(output, inputs)
     if not os.path.lexists(final) or (final.is_dir() and is_empty(final)):
         return final
@@ -84,13 +84,37 @@ def guard_output(
     return final
 
 
+def check_name(output: str | Path) -> Path:
+    """The path of an output with links resolved, if a file can have that name.
+
+    Raises:
+        FormatError: if the name holds what no name can, is too long (also for the temporary name that a file has while
+            it is written), or leads through a file. Nothing is changed.
+    """
+    try:
+        final = Path(output).resolve()
+        os.lstat(_temporary_sibling(final))
+    except ValueError:  # a NUL, or half of a character
+        name = str(output).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
+        raise FormatError(f"{name} is a name that no file can have: leave out its odd characters.") from None
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise FormatError(
+                f"the name {str(output)[:40]}… is too long for a file or folder: give a shorter one."
+            ) from None
+        if error.errno == errno.ENOTDIR:
+            above = next(parent for parent in final.parents if parent.exists())
+            raise FormatError(f"{above} is a file, so {output} cannot be inside it: give another name.") from None
+    return final
+
+
 def refuse_input(output: str | Path, inputs: Iterable[str | Path]) -> None:
     """Refuse an output that is one of the inputs, is part of one, or holds one."""
-    final = Path(output).resolve()
+    final = check_name(output)
     for given in inputs:
-        source = Path(given).resolve()
-        if not source.exists():
+        if not os.path.exists(given):  # false, not an error, for a name that no file can have
             continue
+        source = Path(given).resolve()
         if source == final or (final.exists() and os.path.samefile(source, final)):
             raise FormatError(f"{output} is an input of this command ({given}): give another name for the output.")
         if source.is_relative_to(final):
@@ -325,6 +349,23 @@ def sync_directory(path: Path) -> None:
             os.close(descriptor)
 
 
+class FolderInUse(FormatError):
+    """Another process writes to a folder.
+
+    Args:
+        folder: which.
+        holder: the number of the process, or words for one that is not known.
+        stale: what to add where a killed process leaves its lock behind.
+    """
+
+    def __init__(self, folder: Path, holder: str, stale: str = "") -> None:
+        super().__init__(
+            f"{folder} is in use by process {holder} or one that it started: wait until it ends, stop it{stale}, or "
+            "give another folder."
+        )
+        self.holder = holder
+
+
 class FolderLock:
     """A folder that one process writes at a time; the lock ends with the process, however that ends.
 
@@ -337,7 +378,7 @@ class FolderLock:
         inherited: child processes get `descriptor` and hold the lock after us, so the file must stay.
 
     Raises:
-        FormatError: if another process holds the lock.
+        FolderInUse: if another process holds the lock.
     """
 
     def __init__(self, folder: Path, *, name: str = LOCK, wait: bool = False, inherited: bool = False) -> None:
@@ -397,13 +438,9 @@ class FolderLock:
                 time.sleep(WAIT_SECONDS if self._polls > 1 else 0)
         raise self._held(self._path.read_text(encoding="ascii", errors="replace")[:20])
 
-    def _held(self, holder: str) -> FormatError:
+    def _held(self, holder: str) -> FolderInUse:
         stale = f", or delete {self._path} if there is no such process" if fcntl is None else ""
-        number = holder.strip() or "(number unknown)"
-        return FormatError(
-            f"{self._path.parent} is in use by process {number} or one that it started: wait "
-            f"until it ends, stop it{stale}, or give another folder."
-        )
+        return FolderInUse(self._path.parent, holder.strip() or "(number unknown)", stale)
 
     def __enter__(self) -> Self:
         return self

@@ -16,15 +16,18 @@ import stat
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 EMBEDDINGS, MODEL, RUN, TASK_RUN, TASK_MODEL = "embeddings", "model", "run", "task run", "task model"
 JOURNAL, STORE, INDEX, SHARDS, VOCABULARY = "journal", "store", "index", "shards", "vocabulary"
-REPORT, TEXT, JSON, OTHER = "report", "text", "JSON", "other"
+REPORT, COMPARISON, TEXT, JSON, OTHER = "report", "comparison", "text", "JSON", "other"
 TEXTS = (TEXT, VOCABULARY, JSON)
 """What can be read as text."""
 
+RUN_RECORD, RUN_RESULT, RUN_SURVEY = "run.json", "result.json", "corpus.json"
+"""Files by which the folder of a run is known: its settings, what came out, and what was counted of its text."""
 _HEAD = 1 << 16
 _OPENERS: dict[bytes, tuple[str, Callable[..., Any]]] = {
     b"\x1f\x8b": (".gz", gzip.open),
@@ -126,22 +129,43 @@ def is_task_config(values: Mapping[str, Any]) -> bool:
     return "task" in values
 
 
+def is_run(folder: Path) -> bool:
+    """Whether a folder is that of a run, whether it is finished, stopped or has not begun to train."""
+    return is_begun_run(folder) or "key" in read_object(folder / RUN_SURVEY)
+
+
+def is_begun_run(folder: Path) -> bool:
+    """Whether a folder has the record that a run writes first."""
+    return isinstance(read_object(folder / RUN_RECORD).get("config"), dict)
+
+
+def read_object(path: Path) -> Mapping[str, Any]:
+    """What a JSON file holds, if it is an object; {} if it is not there, too large, or holds something else."""
+    try:
+        if path.stat().st_size > 2**26:
+            return {}
+        values = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
 def finished_run(folder: Path) -> Path | None:
     """The folder `model` of a finished run; None if the folder is no run or has not finished."""
-    if not isinstance(_read_json(folder / "run.json").get("config"), dict):
+    if not is_begun_run(folder):
         return None
-    whole = (folder / "result.json").is_file() and (folder / "model").is_dir()
+    whole = (folder / RUN_RESULT).is_file() and (folder / "model").is_dir()
     return folder / "model" if whole else None
 
 
 def _identify_folder(folder: Path) -> Kind | None:
     names = set(os.listdir(folder))
-    content = _read_json(folder / "task.json")
+    content = read_object(folder / "task.json")
     if content.get("format") == "elmokit-task":
         return Kind(TASK_MODEL, f"a task model ({str(content.get('task'))[:20]})", _TASK_USE)
     if "task.json" in names:
         return None  # a damaged task model, or one of a newer elmokit
-    config = _read_json(folder / "run.json").get("config")
+    config = read_object(folder / RUN_RECORD).get("config")
     if isinstance(config, dict):
         return _identify_run(folder, config)
     if _is_store(folder):
@@ -152,17 +176,27 @@ def _identify_folder(folder: Path) -> Kind | None:
     if _is_store(folder / "vectors"):
         state = "an index of a corpus" if "words" in names else "an unfinished index of a corpus"
         return Kind(INDEX, state, "`elmokit analyze neighbors` reads it as --index")
-    summary = _read_json(folder / "corpus.json")
+    summary = read_object(folder / RUN_SURVEY)
     if summary.get("format") == "elmokit-corpus":
         use = f"name its files as text, as in '{folder}/shard-*'"
         return Kind(SHARDS, "a folder of shards", use)
     if "key" in summary:
         return Kind(RUN, "the folder of a training run that has not begun", "repeat its command to begin it")
+    if runs := _runs_of_comparison(folder, names):
+        use = f"give its runs, such as {' '.join(str(folder / name) for name in runs)}"
+        return Kind(COMPARISON, "the folder of a comparison of task runs", use)
     if {"page.html", "report.json"} <= names:
         return Kind(REPORT, "the folder of a report", "open its page.html, or read the figures in report.json")
     if _holds_model(names):
         return Kind(MODEL, "a model (biLM)", "`elmokit embed` and other commands read it as --model")
     return None
+
+
+def _runs_of_comparison(folder: Path, names: set[str]) -> list[str]:
+    """The runs in the folder of a comparison, VARIANT-SEED each, up to three."""
+    numbered = (name for name in sorted(names) if name.rpartition("-")[2].isdigit())
+    configs = ((name, read_object(folder / name / RUN_RECORD).get("config")) for name in numbered)
+    return list(islice((name for name, own in configs if isinstance(own, dict) and is_task_config(own)), 3))
 
 
 def _identify_run(folder: Path, config: Mapping[str, Any]) -> Kind:
@@ -185,17 +219,7 @@ def _holds_model(names: set[str]) -> bool:
 
 
 def _is_store(folder: Path) -> bool:
-    return _read_json(folder / "meta.json").get("format") == "elmokit-store"
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        if path.stat().st_size > 2**26:
-            return {}
-        values = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return values if isinstance(values, dict) else {}
+    return read_object(folder / "meta.json").get("format") == "elmokit-store"
 
 
 def _identify_file(path: Path) -> Kind | None:
@@ -322,7 +346,7 @@ def _identify_json(path: Path) -> Kind | None:
         return Kind(REPORT, "the figures of `elmokit task compare`", "give the model/ of one of its runs")
     if path.name in ("config.json", "options.json") or "options" in path.name:
         return Kind(MODEL, "the settings of a model (JSON)", f"give the folder that holds it, {path.parent}")
-    return Kind(JSON, "a JSON file", "give a text file") if _read_json(path) else None
+    return Kind(JSON, "a JSON file", "give a text file") if read_object(path) else None
 
 
 def is_regular(path: str | Path) -> bool:

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterator, Mapping
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
 
 from elmokit.config import Config
@@ -19,11 +19,24 @@ class Setting(NamedTuple):
     """With dots: optimizer.learning_rate."""
     explanation: str
     """In one line, from the docstring of the field."""
+    optional: bool = False
+    """Whether it may be none."""
 
 
 def list_settings(kind: type[Config], groups: Groups | None = None) -> dict[str, Setting]:
     """Every setting of a kind of config by its dotted name, in the order in which they are declared."""
     return {setting.name: setting for setting in _walk(kind, "", groups or {})}
+
+
+def read_nones(values: dict[str, Any], kind: type[Config], groups: Groups | None = None) -> None:
+    """Put None where a setting that may be none has the word "none" (or JSON's "null"), for which TOML has no value."""
+    for setting in list_settings(kind, groups).values():
+        *parents, last = setting.name.split(".")
+        place: Any = values
+        for parent in parents:
+            place = place.get(parent) if isinstance(place, dict) else None
+        if setting.optional and isinstance(place, dict) and str(place.get(last)).lower() in ("none", "null"):
+            place[last] = None
 
 
 def check_names(values: Mapping[str, Any], kind: type[Config], groups: Groups | None = None, *, origin: str) -> None:
@@ -73,7 +86,8 @@ def _near(name: str, known: list[str]) -> list[str]:
 def _walk(kind: type[Config], prefix: str, groups: Groups) -> Iterator[Setting]:
     for name, kinds, explanation in _fields(kind, groups):
         if not kinds:
-            yield Setting(prefix + name, explanation)
+            optional = NoneType in get_args(kind.model_fields[name].annotation)
+            yield Setting(prefix + name, explanation, optional)
         seen: set[str] = set()
         for inner in kinds:
             for setting in _walk(inner, f"{prefix}{name}.", {}):

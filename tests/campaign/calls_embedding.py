@@ -17,6 +17,9 @@ from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError, W
 from tests.campaign.row import INF, NAN, Kit, Row, row
 from tests.conftest import build_tiny
 
+FINE = np.ones((2, 4), np.float32)
+"""Vectors of two tokens."""
+
 
 def _broken(number: float) -> Embedder:
     """A model with a number in its weights that is none."""
@@ -38,6 +41,21 @@ def _asked(kit: Kit, name: str, question: Callable[[Embeddings], object]) -> obj
 def _write(kit: Kit, name: str, *arrays: Any, meta: Meta | None = None) -> object:
     records = [Record(number, "a b", ("a", "b"), array) for number, array in enumerate(arrays)]
     return write_dump(records, kit.new(name), meta or Meta(width=4))
+
+
+def _record(kit: Kit, suffix: str, text: Any, tokens: Any) -> object:
+    return write_dump([Record(0, text, tokens, FINE)], kit.new(f"o.{suffix}"), Meta(width=4))
+
+
+def _add(kit: Kit, text: Any, tokens: Any, vectors: Any, note: Any = None) -> None:
+    with StoreWriter.create(kit.new("s"), Meta(width=4)) as writer:
+        writer.add(text, tokens, vectors)
+        writer.commit(note)
+
+
+def _closed_writer(kit: Kit) -> StoreWriter:
+    with StoreWriter.create(kit.new("s"), Meta(width=4)) as writer:
+        return writer
 
 
 TEXTS: list[Row] = [
@@ -84,7 +102,13 @@ SETTINGS: list[Row] = [
     row("layers-true", lambda k: k.embedder.embed(["a"], layers=True), "no layer True", ConfigError),
     row("layers-none", lambda k: k.embedder.embed(["a"], layers=None), "layers (None)", ConfigError),
     row("layers-float", lambda k: k.embedder.embed(["a"], layers=1.5), "layers (1.5)", ConfigError),
-    row("layers-few", lambda k: k.embedder.embed(["a"], layers=[1, 2]), "layers has 2 weights", ConfigError),
+    row(
+        "layers-few",
+        lambda k: k.embedder.embed(["a"], layers=[1, 2]),
+        "layers has 2 weights|a single layer",
+        ConfigError,
+    ),
+    row("layers-one", lambda k: k.embedder.embed(["a"], layers=[2]), "layers has 1 weight,|layers=2", ConfigError),
     row("layers-nan", lambda k: k.embedder.embed(["a"], layers=[1, NAN, 0]), "layers|finite", ConfigError),
     row("layers-inf", lambda k: k.embedder.embed(["a"], layers=[1, INF, 0]), "layers|finite", ConfigError),
     row("layers-zeros", lambda k: k.embedder.embed(["a"], layers=[0, 0, 0]), "layers|not all zero", ConfigError),
@@ -260,8 +284,8 @@ DUMPS: list[Row] = [
     row("convert-garbage", lambda k: convert_dump(k.file("garbage.npz"), k.new("o.hdf5")), "garbage.npz", FormatError),
     row(
         "convert-nan",
-        lambda k: convert_dump(k.file("nan.npz"), k.new("o.jsonl")),
-        "sentence 0|JSON cannot",
+        lambda k: convert_dump(k.file("nan.hdf5"), k.new("o.jsonl")),
+        "record 0|NaN",
         FormatError,
     ),
     row("write-suffix", lambda k: _write(k, "o.csv", np.zeros((2, 4), np.float32)), "o.csv", ConfigError),
@@ -279,9 +303,45 @@ DUMPS: list[Row] = [
     row(
         "write-nan",
         lambda k: _write(k, "o.jsonl", np.full((2, 4), NAN, np.float32)),
-        "sentence 0|JSON cannot",
+        "record 0|NaN",
         FormatError,
     ),
+    *(
+        line
+        for suffix in ("hdf5", "npz", "parquet")
+        for line in (
+            row(f"write-nan-{suffix}", lambda k, s=suffix: _write(k, f"o.{s}", FINE, FINE * NAN), "record 1|NaN"),
+            row(f"write-inf-{suffix}", lambda k, s=suffix: _write(k, f"o.{s}", FINE * INF), "record 0|infinite"),
+        )
+    ),
+    *(
+        line
+        for suffix in ("hdf5", "npz", "jsonl", "parquet")
+        for line in (
+            row(f"write-few-{suffix}", lambda k, s=suffix: _write(k, f"o.{s}", FINE[:1]), "record 0|2 tokens|1 vector"),
+            row(f"write-text-{suffix}", lambda k, s=suffix: _record(k, s, None, ("a", "b")), "text of record 0|None"),
+            row(f"write-str-{suffix}", lambda k, s=suffix: _record(k, s, "ab", "ab"), "record 0|str 'ab'", InputError),
+            row(f"write-int-{suffix}", lambda k, s=suffix: _record(k, s, "", ("a", 1)), "token 1|record 0", InputError),
+        )
+    ),
+    row("write-words", lambda k: _write(k, "o.npz", np.full((2, 4), "a"), meta=Meta()), "record 0|<U1", FormatError),
+    row("write-int64", lambda k: _write(k, "o.npz", np.ones((2, 4), int), meta=Meta()), "record 0|int64", FormatError),
+    row("write-nul", lambda k: _write(k, "o\0.npz", FINE), "no file can have|character", FormatError),
+    row("write-long", lambda k: _write(k, f"{'o' * 300}.npz", FINE), "too long|shorter", FormatError),
+    row("write-nearly-long", lambda k: _write(k, f"{'o' * 245}.npz", FINE), "too long|shorter", FormatError),
+    row(
+        "write-below", lambda k: write_dump([], k.file("good.txt") / "o.npz", Meta()), "good.txt is a file", FormatError
+    ),
+    row("convert-nul", lambda k: convert_dump(k.file("dump.npz"), k.new("o\0.npz")), "no file can have", FormatError),
+    row("file-output-nul", lambda k: _embed(k, "good.txt", "o\0.npz"), "no file can have", FormatError),
+    row("file-output-long", lambda k: _embed(k, "good.txt", f"{'o' * 300}.npz"), "too long", FormatError),
+    row(
+        "file-output-below",
+        lambda k: embed_file(k.file("good.txt"), k.file("good.txt") / "o.npz", k.embedder),
+        "good.txt is a file",
+    ),
+    row("file-source-empty", lambda k: embed_file("", k.new("o.npz"), k.embedder), "source is empty", ConfigError),
+    row("file-source-nul", lambda k: embed_file("a\0b", k.new("o.npz"), k.embedder), "cannot be read", InputError),
     row(
         "open-index-array",
         lambda k: _asked(k, "dump.npz", lambda e: e[np.array([0, 1])]),
@@ -292,6 +352,26 @@ DUMPS: list[Row] = [
     row("store-open", lambda k: VectorStore(k.file("folder")), "not a vector store", FormatError),
     row("store-append", lambda k: StoreWriter.append(k.file("folder")), "not a vector store", FormatError),
     row("store-width", lambda k: StoreWriter.create(k.new("s"), Meta()), "width", FormatError),
+    row("store-path", lambda k: StoreWriter.create(None, Meta(width=4)), "path (None)", ConfigError),
+    row("store-meta", lambda k: StoreWriter.create(k.new("s"), {"width": 4}), "meta|dict", FormatError),
+    row("store-nul", lambda k: StoreWriter.create(k.new("s\0"), Meta(width=4)), "no file can have", FormatError),
+    row("store-below", lambda k: StoreWriter.create(k.file("good.txt") / "s", Meta(width=4)), "is a file", FormatError),
+    row("store-append-none", lambda k: StoreWriter.append(None), "path (None)", ConfigError),
+    row("store-text", lambda k: _add(k, None, ("a", "b"), FINE), "text|None", FormatError),
+    row("store-bytes", lambda k: _add(k, b"a b", ("a", "b"), FINE), "text|bytes", FormatError),
+    row("store-tokens-none", lambda k: _add(k, "a b", None, FINE), "tokens|None", InputError),
+    row("store-tokens-str", lambda k: _add(k, "a b", "ab", FINE), "str 'ab'", InputError),
+    row("store-token-int", lambda k: _add(k, "a b", ("a", 1), FINE), "token 1|1 (int)", InputError),
+    row("store-list", lambda k: _add(k, "a b", ("a", "b"), [[0.0] * 4] * 2), "vectors|numpy", FormatError),
+    row("store-none", lambda k: _add(k, "a b", ("a", "b"), None), "vectors|None|numpy", FormatError),
+    row("store-tensor", lambda k: _add(k, "a b", ("a", "b"), torch.zeros(2, 4)), "vectors|Tensor|numpy", FormatError),
+    row("store-few", lambda k: _add(k, "a b", ("a", "b"), FINE[:1]), "2 tokens|1 vector", FormatError),
+    row("store-note", lambda k: _add(k, "a b", ("a", "b"), FINE, note=3), "note|3", FormatError),
+    row("store-note-object", lambda k: _add(k, "a", ("a", "b"), FINE, note={"a": {1}}), "note|JSON", FormatError),
+    row("store-closed", lambda k: _closed_writer(k).add("a b", ("a", "b"), FINE), "is closed", FormatError),
+    row("store-closed-commit", lambda k: _closed_writer(k).commit(), "is closed", FormatError),
+    row("store-delete-none", lambda k: delete_store(None), "path (None)", ConfigError),
+    row("store-delete-missing", lambda k: delete_store(k.new("s")), "s|does not exist", FormatError),
     row("store-delete", lambda k: delete_store(k.file("model")), "not a vector store", FormatError),
 ]
 

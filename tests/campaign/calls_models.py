@@ -1,8 +1,11 @@
 """Wrong calls of models: loading, saving, settings, ids, mixes, and AllenNLP's classes."""
 
 import io
+from pathlib import Path
+from typing import IO, Any
 
 import torch
+from torch import nn
 
 import elmokit
 from elmokit.config import CharacterInput, LstmStack, parse_config, read_config
@@ -24,8 +27,25 @@ def _allennlp(kit: Kit, **settings: object) -> object:
     return allennlp.Elmo(**{**files, "num_output_representations": 1, **settings})
 
 
+def _save(kit: Kit, path: Path, form: Any) -> object:
+    return elmokit.save(kit.bilm, path, format=form)
+
+
+def _embed_file(kit: Kit, file: Any, output: Path) -> None:
+    _allen_embedder(kit).embed_file(file, str(output))
+
+
+def _closed_file(kit: Kit) -> IO[str]:
+    with open(kit.file("good.txt"), encoding="utf-8") as file:
+        return file
+
+
 def _allen_embedder(kit: Kit) -> allennlp.ElmoEmbedder:
     return allennlp.ElmoEmbedder(str(kit.file("bilm/options.json")), str(kit.file("bilm/weights.hdf5")))
+
+
+def _allen_module(module: Any) -> object:
+    return allennlp.Elmo(None, None, 1, module=module)
 
 
 LOADING: list[Row] = [
@@ -77,6 +97,30 @@ LOADING: list[Row] = [
     row("save-float16-bilm", lambda k: elmokit.save(k.bilm, k.new("m"), format="bilm", float16=True), "float16|bilm"),
     row("save-float16-word", lambda k: elmokit.save(k.bilm, k.new("m"), float16="yes"), "float16|'yes'"),
     row("save-overwrite-word", lambda k: elmokit.save(k.bilm, k.new("m"), overwrite="no"), "overwrite|'no'"),
+    *(
+        line
+        for form, suffix in (("native", ""), ("bilm", ""), ("nlpl", ".zip"))
+        for line in (
+            row(f"save-nul-{form}", lambda k, f=form, s=suffix: _save(k, k.new(f"a\0b{s}"), f), "no file can have"),
+            row(f"save-long-{form}", lambda k, f=form, s=suffix: _save(k, k.new("m" * 300 + s), f), "too long|shorter"),
+            row(f"save-nearly-long-{form}", lambda k, f=form, s=suffix: _save(k, k.new("m" * 250 + s), f), "too long"),
+            row(
+                f"save-below-{form}",
+                lambda k, f=form, s=suffix: _save(k, k.file("good.txt") / f"m{s}", f),
+                "good.txt is a file",
+            ),
+            row(
+                f"save-far-below-{form}",
+                lambda k, f=form, s=suffix: _save(k, k.file("good.txt") / "deep" / f"m{s}", f),
+                "good.txt is a file",
+            ),
+            row(
+                f"save-surrogate-{form}",
+                lambda k, f=form, s=suffix: _save(k, k.new(f"m\ud800{s}"), f),
+                "no file can have",
+            ),
+        )
+    ),
 ]
 
 SETTINGS: list[Row] = [
@@ -185,6 +229,10 @@ MIXES: list[Row] = [
     row(
         "mixes-forward", lambda k: elmokit.ElmoMixes(3)(torch.zeros(2, 1, 1, 4), None), "2 layers|mix of 3", InputError
     ),
+    row("mix-huge", lambda k: elmokit.ScalarMix(10**15), "num_layers (1000000000000000)|at most", ConfigError),
+    row("mix-endless", lambda k: elmokit.ScalarMix(10**30), "num_layers|at most", ConfigError),
+    row("mixes-huge", lambda k: elmokit.ElmoMixes(3, 10**12), "num_outputs (1000000000000)|at most", ConfigError),
+    row("elmo-huge", lambda k: elmokit.Elmo(k.bilm, num_outputs=10**12), "num_outputs|at most", ConfigError),
     row("mix-layers", lambda k: elmokit.ScalarMix("3"), "num_layers ('3')", ConfigError),
     row(
         "mix-weights-inf",
@@ -290,6 +338,44 @@ ALLENNLP: list[Row] = [
     row("allen-forward-text", lambda k: _allennlp(k)([["a"]]), "inputs|batch_to_ids", InputError),
     row("allen-forward-2d", lambda k: _allennlp(k)(torch.zeros(2, 3)), "inputs|(2, 3)", InputError),
     row("allen-forward-range", lambda k: _allennlp(k)(torch.full((1, 1, 12), 999)), "999", InputError),
+    row("allen-outputs-huge", lambda k: _allennlp(k, num_output_representations=10**12), "num_output_rep|at most"),
+    *(
+        row(f"allen-module-{name}", lambda k, m=module: _allen_module(m(k)), "module|num_layers", ConfigError)
+        for name, module in (
+            ("linear", lambda k: nn.Linear(2, 2)),
+            ("name", lambda k: "mini"),
+            ("bilm", lambda k: k.bilm),
+            ("class", lambda k: nn.Linear),
+        )
+    ),
+    row(
+        "allen-cuda",
+        lambda k: allennlp.ElmoEmbedder(str(k.file("bilm/options.json")), str(k.file("bilm/weights.hdf5")), 99),
+        "device 'cuda:99'",
+        ConfigError,
+    ),
+    row(
+        "allen-closed",
+        lambda k: _embed_file(k, _closed_file(k), k.new("a.hdf5")),
+        "input_file|closed",
+        InputError,
+    ),
+    row(
+        "allen-unreadable",
+        lambda k: _embed_file(k, open(k.new("w.txt"), "w", encoding="utf-8"), k.new("a.hdf5")),
+        "input_file|reading",
+        InputError,
+    ),
+    row("allen-bytes-file", lambda k: _embed_file(k, io.BytesIO(b"a b\n"), k.new("a.hdf5")), "decode", InputError),
+    row(
+        "allen-latin1",
+        lambda k: _embed_file(k, open(k.file("latin1.txt"), encoding="utf-8"), k.new("a.hdf5")),
+        "input_file|not UTF-8",
+        InputError,
+    ),
+    row("allen-output-nul", lambda k: _embed_file(k, io.StringIO("a\n"), k.new("a\0.hdf5")), "no file can have"),
+    row("allen-output-long", lambda k: _embed_file(k, io.StringIO("a\n"), k.new("a" * 300)), "too long", FormatError),
+    row("allen-output-below", lambda k: _embed_file(k, io.StringIO("a\n"), k.file("good.txt") / "a"), "is a file"),
     row("allen-params", lambda k: allennlp.Elmo.from_params({"options": "x"}), "options", TypeError),
     row("allen-ids", lambda k: allennlp.batch_to_ids(["a b"]), "sentence 0 is the str", InputError),
     row(

@@ -1,6 +1,6 @@
 """Wrong command lines of what writes a file or folder: convert, embed, corpus."""
 
-from tests.campaign.command_row import row
+from tests.campaign.command_row import DATA, TESTED, row
 
 ROWS = [
     # convert
@@ -268,4 +268,39 @@ ROWS = [
     row("corpus shard blank.txt --output out --shards 2", 1, "blank.txt", "no sentence"),
     row("corpus shard latin1.txt --output out --shards 2", 1, "latin1.txt", "is not UTF-8"),
     row("corpus shard text --output out --shards 2", 1, "text", "is a folder"),
+    # names that nothing can have
+    row("embed '' out.npz --model model", 1, "is empty"),
+    row("embed prose.txt '' --model model", 1, "is empty"),
+    row("embed prose.txt --output '' --model model", 1, "is empty"),
+    row("convert '' out", 1, "is empty"),
+    row("convert model ''", 2, "DST", "is empty"),
+    row("convert model --output ''", 2, "--output", "is empty"),
+    row("corpus vocab prose.txt --output ''", 2, "--output", "is empty"),
+    row("corpus shard prose.txt --output '' --shards 2", 2, "--output", "is empty"),
+    row("corpus check prose.txt --vocab ''", 2, "--vocab", "is empty"),
+    row(f"convert model {'m' * 300}", 1, "too long", "shorter"),
+    row("convert model prose.txt/out", 1, "prose.txt is a file"),
+    row(f"embed prose.txt {'o' * 300}.npz --model model", 1, "too long", "shorter"),
+    row("embed prose.txt prose.txt/out.npz --model model", 1, "prose.txt is a file"),
+    row(f"corpus vocab prose.txt --output {'v' * 300}", 1, "too long", "shorter"),
+    row("corpus vocab prose.txt --output notes.txt/v", 1, "notes.txt is a file"),
+    row(f"corpus shard prose.txt --output {'s' * 300} --shards 2", 1, "too long", "shorter"),
+    row("corpus shard prose.txt --output notes.txt/s --shards 2", 1, "notes.txt is a file"),
+    row(f"pretrain tiny --train prose.txt --output {'r' * 300}", 1, "too long", "shorter"),
+    row("pretrain tiny --train prose.txt --output notes.txt/run", 1, "notes.txt is a file"),
+    row(f"task train ner {DATA} --output {'r' * 300}", 1, "too long", "shorter"),
+    row(f"task train ner {DATA} --output notes.txt/run", 1, "notes.txt is a file"),
+    row(f"task compare ner {TESTED} --output notes.txt/run", 1, "notes.txt is a file"),
+    row("analyze senses play --corpus prose.txt --output notes.txt/page --model model", 1, "notes.txt is a file"),
+    row(f"analyze senses play --corpus prose.txt --output {'p' * 300} --model model", 1, "too long", "shorter"),
+    row(
+        "analyze neighbors 'They play.' --word play --corpus prose.txt --index notes.txt/i --model model",
+        1,
+        "is a file",
+    ),
+    row(
+        f"analyze neighbors 'They play.' --word play --corpus prose.txt --index {'i' * 300} --model model",
+        1,
+        "too long",
+    ),
 ]

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 
 from elmokit.embedding.dumps import write_dump
@@ -121,8 +122,9 @@ def make_files(folder: Path) -> None:
     records = [Record(n, t, tuple(t.split()), np.ones((len(t.split()), 4), np.float32)) for n, t in enumerate("ab")]
     for suffix in ("hdf5", "npz", "jsonl", "parquet"):
         write_dump(records, folder / f"dump.{suffix}", meta)
-    bad = [Record(0, "a", ("a",), np.full((1, 4), np.nan, np.float32))]
-    write_dump(bad, folder / "nan.npz", meta)
+    with h5py.File(folder / "nan.hdf5", "w") as file:  # as a peer may have written it
+        file["0"] = np.full((1, 4), np.nan, np.float32)
+        file["sentence_to_index"] = np.array([json.dumps({"a": "0"})], dtype=h5py.string_dtype())
 
 
 def _make_models(folder: Path) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
+from elmokit.analysis.neighbors.build import open_index
 from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Report, Table
 from elmokit.corpus.shards import write_shards
@@ -99,6 +100,7 @@ def _write_results(folder: Path) -> None:
     shutil.copy(folder / "model" / "vocab.txt", folder / "vocab.txt")
     (folder / "unordered.txt").write_text("the\nplay\n<S>\n")
     write_report(Report("A title", (Table("Caption", ("a", "b"), (("x", 1),)),), {"x": 1}), folder / "report")
+    open_index(embedder, folder / "tokens.txt", folder / "index", input="text")
     files = RunFiles([str(folder / "prose.txt")], [], folder / "run", threads=1)
     pretrain(PretrainConfig.model_validate(CONFIG), files)
 
@@ -113,6 +115,11 @@ def _write_tasks(folder: Path) -> None:
     )
     config = settings(num_epochs=1, elmo={"place": "none"})
     train_task(TASKS["ner"], config, files, tasks=TASKS)
+    for name in ("compared", "unfinished"):  # as `elmokit task compare` leaves its folder
+        for run in ("baseline-1", "elmo-1"):
+            shutil.copytree(folder / "tagger", folder / name / run)
+    (folder / "unfinished" / "elmo-1" / "result.json").unlink()
+    (folder / "compared" / "comparison.json").write_text('{"paper": {}, "setting": {}}\n')
 
 
 def snapshot(folder: Path) -> dict[str, str]:

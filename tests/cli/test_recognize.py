@@ -14,20 +14,19 @@ from elmokit.analysis.neighbors.build import open_index
 from elmokit.analysis.neighbors.index import is_finished
 from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Report
-from elmokit.corpus.shards import read_shard_summary, write_shards
+from elmokit.corpus.shards import write_shards
 from elmokit.embedding.dumps import is_dump, is_own_dump
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Meta
 from elmokit.embedding.store import is_store
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.formats import fingerprint, load, native, save
-from elmokit.recognize import identify, near_names, recognize
+from elmokit.recognize import identify, is_run, near_names, recognize
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.tasks.trained import is_task_model, load_trained
 from elmokit.text.input_kind import read_shard_summary
 from elmokit.text.vocabulary import is_vocabulary, write_vocabulary
-from elmokit.training.run_folder import is_run
 from tests.conftest import WORDS, build_tiny
 from tests.running import Call, assert_one_line
 from tests.tasks.conftest import settings as task_settings

@@ -1,5 +1,6 @@
 """Groups of commands whose help shows flags as flags and arguments without braces."""
 
+import os.path
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,44 @@ from typer.models import Default
 
 
 class _Command(TyperCommand):
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
+        """Parse as ever, but first say more of two mistakes than a parser can."""
+        if args and not ctx.resilient_parsing:
+            given, extra, _ = self.make_parser(ctx).parse_args(args=list(args))
+            if not given.get("help"):
+                self._refuse_empty_paths(ctx, given)
+                if extra:
+                    self._refuse_expanded_pattern(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _refuse_empty_paths(self, ctx: typer.Context, given: Any) -> None:
+        """Refuse "" as a path, which Python takes for the working directory."""
+        for parameter in self.get_params(ctx):
+            if getattr(parameter.type, "name", "") not in ("path", "file", "directory"):
+                continue
+            value = given.get(parameter.name)
+            if value == "" or (isinstance(value, list | tuple) and "" in value):
+                is_option = parameter.param_type_name == "option"
+                name = max(parameter.opts, key=len) if is_option else parameter.metavar
+                raise typer.BadParameter("it is empty: give a path.", ctx=ctx, param_hint=name)
+
+    def _refuse_expanded_pattern(self, ctx: typer.Context, args: list[str]) -> None:
+        """Explain arguments too many, where the shell has put the names of files for a pattern behind an option."""
+        names = {
+            name
+            for parameter in self.get_params(ctx)
+            if getattr(parameter, "multiple", False)
+            for name in parameter.opts
+        }
+        for option, first, second in zip(args, args[1:], args[2:], strict=False):
+            if option in names and not second.startswith("-") and os.path.exists(second):
+                raise typer.BadParameter(
+                    f"{second} follows {first}, but each {option} takes one value: quote a pattern, so that the shell "
+                    f"leaves it alone ({option} '*.txt'), or repeat {option} for every file.",
+                    ctx=ctx,
+                    param_hint=option,
+                )
+
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         """Parameters, of which the flags (also `--help`) have no type to show."""
         return _without_types_of_flags(super().get_params(ctx))

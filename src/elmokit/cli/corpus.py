@@ -161,7 +161,9 @@ def shard(
 
 def _check_folder(output: Path) -> None:
     """Refuse a place that cannot be written to before hours are spent on what goes there."""
-    if output.is_dir() or not output.resolve().parent.is_dir():
+    from elmokit.filesystem import check_name
+
+    if output.is_dir() or not check_name(output).parent.is_dir():
         raise typer.BadParameter(f"{output} is no name for a file in an existing folder.", param_hint="--output")
 
 

@@ -8,10 +8,20 @@ if TYPE_CHECKING:
     from elmokit.embedding.pooling import Layers
 
 
+def _look_at(text: str) -> None:
+    """Warn of weights that look like numbers of layers."""
+    from elmokit.embedding.pooling import look_like_numbers, warn_of_numbers
+
+    parts = [part.strip() for part in text.split(",")]
+    if all(part.isascii() and part.isdigit() for part in parts) and look_like_numbers(numbers := [*map(int, parts)]):
+        warn_of_numbers(numbers)
+
+
 def parse_layers(text: str) -> "Layers":
     """A number stands for a layer, several for weights; words are left to the embedder."""
     try:
         if "," in text:
+            _look_at(text)
             return [float(weight) for weight in text.split(",")]
         return int(text)
     except ValueError:

@@ -1,6 +1,7 @@
 """`elmokit perplexity`, `score` and `substitutes`: what a model expects of text."""
 
 import json
+import os.path
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
@@ -39,6 +40,7 @@ def perplexity(
     """  # noqa: D301
     from elmokit.text.files import find_files
 
+    _refuse_swapped(model, files)
     paths = find_files(files)
     check_model(model)
     from elmokit.formats import load
@@ -77,6 +79,26 @@ def perplexity(
         f"{counted(any_state['num_sentences'], 'sentence')}; "
         f"vocabulary of {any_state['vocab_size']:,}, {any_state['oov_rate']:.2%} of the words unknown"
     )
+
+
+def _refuse_swapped(model: str, files: list[str]) -> None:
+    """Refuse text where the model belongs, if a model is where the text belongs."""
+    import glob
+    import shlex
+
+    from elmokit.errors import InputError
+    from elmokit.formats import packaged
+    from elmokit.recognize import MODEL, RUN, TEXTS, identify
+
+    def family(name: str) -> str | None:
+        kind = identify(name)
+        return kind.family if kind else None
+
+    is_text = family(model) in TEXTS or (not os.path.exists(model) and bool(glob.glob(model, recursive=True)))
+    found = next((name for name in files if name in packaged.NAMES or family(name) in (MODEL, RUN)), None)
+    if is_text and found is not None:
+        right = shlex.join([found, model, *(name for name in files if name != found)])
+        raise InputError(f"{model} is text and {found} is a model: give the model first, `elmokit perplexity {right}`.")
 
 
 def score(

@@ -81,7 +81,8 @@ def _print_settings(name: str, *, as_json: bool) -> None:
         return
     typer.echo(f"{name} ({folder}): {summary}\n{use}\n")
     for row in rows:
-        typer.echo(f"{row.name} = {json.dumps(row.value, ensure_ascii=False)}")
+        value = "none" if row.value is None else json.dumps(row.value, ensure_ascii=False)
+        typer.echo(f"{row.name} = {value}")
         typer.echo(f"    {row.explanation}")
 
 
@@ -95,7 +96,9 @@ def _find(name: str) -> str:
     known = {preset: folder for folder, kind in _kinds().items() for preset in preset_names(kind)}
     if name in known:
         return known[name]
-    near = [one for one in known if one.startswith(f"{name}-")] or difflib.get_close_matches(name, known, cutoff=0.5)
+    low = name.lower()
+    near = [one for one in known if one == low or one.startswith(f"{low}-")]
+    near = near or difflib.get_close_matches(low, known, cutoff=0.5)
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     raise ConfigError(f"there is no preset named {name[:100]!r}{hint}: choose one of {', '.join(known)}.")
 

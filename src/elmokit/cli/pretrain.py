@@ -63,7 +63,7 @@ def pretrain(
 
     \b
     Examples:
-      elmokit pretrain tiny --train sentences.txt --heldout sentences.txt --output run
+      elmokit pretrain tiny --train sentences.txt --output run --set loss.num_negatives=8
       elmokit pretrain mini --train 'text/*.txt.xz' --heldout heldout.txt.xz --output run --resume
       torchrun --nproc-per-node 2 -m elmokit pretrain mini --train 'text/*.txt.xz' --output run
       elmokit pretrain --finish --output run

@@ -11,7 +11,7 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.formats import load
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.elmo import ElmoMixes
-from elmokit.model.scalar_mix import LayerNorm
+from elmokit.model.scalar_mix import MOST, LayerNorm
 
 
 class ElmoOutput(NamedTuple):
@@ -46,7 +46,7 @@ class Elmo(nn.Module):
         keep_boundaries: bool = False,
     ) -> None:
         super().__init__()
-        check_integer("num_outputs", num_outputs, at_least=1)
+        check_integer("num_outputs", num_outputs, at_least=1, at_most=MOST)
         self.trainable = check_flag("trainable", trainable)
         self.keep_boundaries = check_flag("keep_boundaries", keep_boundaries)
         if is_path(bilm):

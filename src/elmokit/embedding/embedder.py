@@ -24,6 +24,7 @@ from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.model.devices import check_device
 from elmokit.text.tokenize import Token, tokenize
 from elmokit.text.tokenizers import check_raw_text
 from elmokit.text.tokens import check_texts, check_tokens
@@ -120,12 +121,12 @@ class Embedder:
         """Load a model as `elmokit.load` does and put it on a device (the CPU by default)."""
         bilm = load(source).requires_grad_(False)
         if device is not None:
-            bilm = _moved(bilm, device)
+            bilm = bilm.to(check_device(device))
         return cls(bilm, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens, name=str(source))
 
     def to(self, device: str | torch.device) -> Self:
         """Move the model to a device; a carried state starts again from zero."""
-        self.bilm = _moved(self.bilm, device)
+        self.bilm = self.bilm.to(check_device(device))
         self._weights = _weights_state(self.bilm)
         if self.runner.device != next(self.bilm.parameters()).device:
             self.runner = self._make_runner()
@@ -194,7 +195,8 @@ class Embedder:
         Args:
             inputs: raw texts (str) or token lists. A text is split into sentences, each run on its own, and the results
                 joined along T.
-            layers: "all" → (L, T, D); "top", "average", a layer's number or one weight per layer → (T, D).
+            layers: "all" → (L, T, D); "top", "average", a layer's number or one weight per layer → (T, D). A list is
+                always weights: [0, 1, 2] is layer 1 plus twice layer 2, not three layers.
             pooling: "mean" or "max" over the tokens removes T.
             dtype: "float32" or "float16".
             batch_size: with state "carry", rows of a batch; otherwise at most so many sentences at a time.
@@ -389,19 +391,6 @@ def check_dtype(name: Any) -> Any:
     if dtype is None or name is None or dtype not in (np.float32, np.float16):
         raise ConfigError(f"dtype {shown(name)} is unknown: choose float32 or float16.")
     return dtype
-
-
-def _moved(bilm: BiLM, device: Any) -> BiLM:
-    try:
-        target = torch.device(device)
-        if target.type == "meta":
-            raise ValueError("it holds no numbers")
-        return bilm.to(target)
-    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:150]
-        raise ConfigError(
-            f"the model cannot be put on device {str(device)!r} ({reason}): give one that this machine has, e.g. cpu."
-        ) from None
 
 
 def _weights_state(bilm: BiLM) -> tuple[tuple[int, int], ...]:

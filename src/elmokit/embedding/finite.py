@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from elmokit.embedding.pooling import Floats
+from elmokit.embedding.records import all_finite
 from elmokit.errors import ConfigError, WeightsError
 from elmokit.model.bilm import BiLM
 
@@ -29,8 +30,7 @@ def to_finite(vectors: Floats, dtype: Any, bilm: BiLM, place: str) -> Floats:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         rounded: Floats = vectors.astype(dtype, copy=False)
-        suspicious = not np.isfinite(rounded.sum())
-    if not suspicious or np.isfinite(rounded).all():
+    if all_finite(rounded):
         return rounded
     if np.isfinite(vectors).all():
         raise ConfigError(

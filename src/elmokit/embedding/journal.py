@@ -12,9 +12,11 @@ from elmokit.embedding.records import Meta
 from elmokit.embedding.store import LOCK, is_store
 from elmokit.embedding.store_writer import StoreWriter, delete_store
 from elmokit.errors import FormatError
+from elmokit.filesystem import FolderInUse
 from elmokit.model.bilm import BiLMState
 from elmokit.model.lstm import LstmState
 
+_SUFFIX = ".journal"
 START_OVER = "or start over with --no-resume (resume=False)"
 ENGINE = "engine"
 """Under this name a run says which engine it uses: vectors of two would differ in their last bits within one file."""
@@ -22,16 +24,21 @@ ENGINE = "engine"
 
 def journal_path(output: Path) -> Path:
     """Where the journal of an output stands."""
-    return output.with_name(output.name + ".journal")
+    return output.with_name(output.name + _SUFFIX)
 
 
 def open_journal(path: Path, meta: Meta, *, resume: bool) -> StoreWriter:
     """Go on with the journal of the same run, or begin one; that of another run is refused and left alone."""
-    if is_store(path) and not resume:
-        delete_store(path)
-    if not is_store(path):
-        return StoreWriter.create(path, meta)
-    writer = StoreWriter.append(path)
+    try:
+        if is_store(path) and not resume:
+            delete_store(path)
+        writer = StoreWriter.append(path) if is_store(path) else StoreWriter.create(path, meta)
+    except FolderInUse as error:
+        output = path.with_name(path.name.removesuffix(_SUFFIX))
+        raise FormatError(
+            f"{output} is being written by process {error.holder}, which keeps its work in {path.name}: wait until it "
+            "ends, stop it, or give another name for the output."
+        ) from None
     if difference := describe_difference(writer.meta, meta):
         writer.close()
         raise FormatError(

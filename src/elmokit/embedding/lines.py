@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Literal, TextIO
 
+from elmokit.arguments import check_path
 from elmokit.errors import InputError
 from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import open_text
@@ -99,6 +100,7 @@ def check_readable(source: str | Path) -> None:
 
     A pipe can be opened only once, so it is left to who reads it.
     """
+    check_path("source", source)
     if str(source) == "-":
         open_stdin()
     elif not Path(source).is_fifo():

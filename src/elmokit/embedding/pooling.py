@@ -4,6 +4,7 @@ Notation: L layers, T tokens, D = 2P width of a vector.
 """
 
 import operator
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -12,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.arguments import check_choice, shown
-from elmokit.errors import ConfigError
+from elmokit.errors import ConfigError, ElmokitWarning
+from elmokit.wording import counted
 
 Layers = str | int | Sequence[float]
 Pooling = Literal["mean", "max"]
@@ -66,7 +68,10 @@ class Selection:
 
 
 def parse_selection(layers: Layers, pooling: str | None, num_layers: int) -> Selection:
-    """Understand "all", "top", "average", a layer's number or a list of weights, and "mean", "max" or None."""
+    """Understand "all", "top", "average", a layer's number or a list of weights, and "mean", "max" or None.
+
+    A list is always weights, never numbers of layers; one that looks like the latter is warned of.
+    """
     if pooling is not None:
         check_choice("pooling", pooling, ("mean", "max", "none"))
     reduction: Pooling | None = None if pooling in (None, "none") else pooling  # type: ignore[assignment]
@@ -91,9 +96,11 @@ def _weights(layers: Layers, num_layers: int) -> tuple[float, ...] | None:
             weights = ()
         if len(weights) != num_layers or not _are_finite(weights) or not any(weights):
             raise ConfigError(
-                f"layers has {len(layers)} weights, {shown(layers)}: give one finite number for each of "
-                f"the {num_layers} layers, not all zero."
+                f"layers has {counted(len(layers), 'weight')}, {shown(layers)}: give one finite number for each of the "
+                f"{num_layers} layers, not all zero, or for a single layer its number, as in layers={num_layers - 1}."
             )
+        if look_like_numbers(layers):
+            warn_of_numbers(list(layers))
         return weights
     try:
         number = operator.index(layers)
@@ -104,6 +111,28 @@ def _weights(layers: Layers, num_layers: int) -> tuple[float, ...] | None:
     if isinstance(layers, bool) or not 0 <= number < num_layers:
         raise ConfigError(f"there is no layer {layers}: this model has layers 0 to {num_layers - 1}.")
     return _one_hot(number, num_layers)
+
+
+def look_like_numbers(layers: Sequence[object]) -> bool:
+    """Whether a list of weights looks like a list of layers: integers that name every layer once, as [0, 1, 2].
+
+    Two layers are let pass: as weights [0, 1] are the upper one, which is a usual wish. So are [1, 1, 1] or [0, 0, 1],
+    and weights with a decimal point.
+    """
+    whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in layers)
+    return whole and len(layers) > 2 and sorted(layers) == list(range(len(layers)))  # type: ignore[type-var]
+
+
+def warn_of_numbers(layers: Sequence[object]) -> None:
+    """Say that a list that looks like layers is taken as weights."""
+    listed = ", ".join(map(str, layers))
+    floats = ", ".join(f"{one}.0" for one in layers)
+    warnings.warn(
+        f"layers {listed} are taken as weights, one per layer, and not as the numbers of layers: ask for all layers "
+        f"('all') or for one by its number, or write weights with a decimal point ({floats}).",
+        ElmokitWarning,
+        stacklevel=2,
+    )
 
 
 def _are_finite(weights: Sequence[float]) -> bool:

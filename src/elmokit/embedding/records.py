@@ -19,6 +19,7 @@ from elmokit._version import __version__
 from elmokit.arguments import shown
 from elmokit.errors import FormatError
 from elmokit.text.tokens import check_tokens
+from elmokit.wording import counted
 
 Vectors = NDArray[np.floating]
 Sentence = tuple[str, tuple[str, ...]]
@@ -86,13 +87,21 @@ class Meta:
             dtype=vectors.dtype.name,
         )
 
-    def check(self, vectors: Vectors) -> None:
-        """Refuse vectors of another form than the first ones."""
+    def check(self, vectors: Vectors, num_tokens: int = 0, place: str = "a record") -> None:
+        """Refuse vectors of another form than the first ones, or of another number than the tokens, if there are any.
+
+        A peer's file may keep no tokens.
+        """
         length = vectors.shape[-2] if vectors.ndim > 1 else 0
         if vectors.shape != self.shape(length) or vectors.dtype != self.dtype:
             raise FormatError(
-                f"a record holds {vectors.dtype} of shape {vectors.shape} where {self.dtype} of shape "
+                f"{place} holds {vectors.dtype} of shape {vectors.shape} where {self.dtype} of shape "
                 f"{self.form} is kept: all records of a file have one form."
+            )
+        if num_tokens and not self.pooled and length != num_tokens:
+            raise FormatError(
+                f"{place} holds {counted(num_tokens, 'token')} and {counted(length, 'vector')}: give one vector per "
+                "token."
             )
 
     @property
@@ -141,8 +150,8 @@ def checked(records: Iterable[Record], meta: Meta) -> tuple[Iterator[Record], Me
     meta = meta.completed(first.vectors)
 
     def run() -> Iterator[Record]:
-        for record in chain([first], stream):
-            meta.check(record.vectors)
+        for number, record in enumerate(chain([first], stream)):
+            meta.check(record.vectors, len(record.tokens), f"record {number}")
             yield record
 
     return run(), meta
@@ -151,9 +160,37 @@ def checked(records: Iterable[Record], meta: Meta) -> tuple[Iterator[Record], Me
 def _checked_record(record: Any, number: int) -> Record:
     if not isinstance(record, Record):
         raise FormatError(f"records hold {shown(record)} at {number}: give Record objects, one per sentence.")
-    if not isinstance(record.vectors, np.ndarray):
-        raise FormatError(f"the vectors of record {number} are {shown(record.vectors)}: give a numpy array.")
+    check_kinds(record.text, record.tokens, record.vectors, f"record {number}")
+    if not all_finite(record.vectors):
+        raise FormatError(
+            f"the vectors of record {number} hold NaN or infinite numbers: leave the record out, or make its vectors "
+            "again."
+        )
     return record
+
+
+def check_kinds(text: Any, tokens: Any, vectors: Any, place: str) -> None:
+    """Refuse what is no text (str), no tokens (a series of str) or no vectors (an array of floats).
+
+    Args:
+        text: of a sentence.
+        tokens: its own.
+        vectors: of whatever shape.
+        place: what to call the sentence in messages.
+    """
+    if not isinstance(text, str):
+        raise FormatError(f"the text of {place} is {shown(text)}: give a str.")
+    check_tokens(tokens, f"the tokens of {place}")
+    if not isinstance(vectors, np.ndarray):
+        raise FormatError(f"the vectors of {place} are {shown(vectors)}: give a numpy array.")
+    if vectors.dtype.kind != "f":
+        raise FormatError(f"the vectors of {place} are {vectors.dtype}: give floating-point numbers.")
+
+
+def all_finite(vectors: Vectors) -> bool:
+    """Whether vectors hold neither NaN nor infinite numbers, found out by their sum wherever that is finite itself."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(vectors.sum()) or np.isfinite(vectors).all())
 
 
 class Embeddings(ABC):

@@ -12,7 +12,8 @@ from typing import IO, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.embedding.records import Meta, Vectors
+from elmokit.arguments import check_path, shown
+from elmokit.embedding.records import Meta, Vectors, check_kinds
 from elmokit.embedding.store import (
     INDEX,
     LOCK,
@@ -28,7 +29,7 @@ from elmokit.embedding.store import (
     sentence_hash,
 )
 from elmokit.errors import FormatError
-from elmokit.filesystem import FolderLock, naming_destination, sync_directory, write_text_atomic
+from elmokit.filesystem import FolderLock, check_name, naming_destination, sync_directory, write_text_atomic
 
 
 class StoreWriter:
@@ -52,7 +53,10 @@ class StoreWriter:
     @classmethod
     def create(cls, path: str | Path, meta: Meta) -> "StoreWriter":
         """Make a new store in a folder that is new or empty."""
-        path = Path(path)
+        path = check_path("path", path)
+        if not isinstance(meta, Meta):
+            raise FormatError(f"meta is {shown(meta)}: give a Meta, which says where the vectors come from.")
+        check_name(path)
         if meta.width is None:
             raise FormatError(f"the store {path} needs to know how wide its vectors are: set Meta.width.")
         path.mkdir(exist_ok=True)
@@ -72,7 +76,7 @@ class StoreWriter:
     @classmethod
     def append(cls, path: str | Path) -> "StoreWriter":
         """Go on with a store; what its last writer did not commit is cleared away."""
-        path = Path(path)
+        path = check_path("path", path)
         meta = read_meta(path)
         lock = FolderLock(path, name=LOCK)
         try:
@@ -99,7 +103,9 @@ class StoreWriter:
             tokens: its tokens.
             vectors: (L, T, D), (T, D), (L, D) or (D,), as the store's meta says.
         """
-        self.meta.check(vectors)
+        self._check_open()
+        check_kinds(text, tokens, vectors, "the record")
+        self.meta.check(vectors, len(tokens))
         if self.meta.pooled:
             rows = vectors[None]  # (1, D) or (1, L, D)
         else:
@@ -123,6 +129,12 @@ class StoreWriter:
             note: what the next writer should know; JSON values.
             arrays: more of that.
         """
+        self._check_open()
+        try:
+            kept = dict(note or {})
+            json.dumps(kept)
+        except (TypeError, ValueError):
+            raise FormatError(f"note is {shown(note)}: give a dict of values that JSON can hold.") from None
         count = len(self._tokens_hashes)
         if not count:
             return
@@ -131,7 +143,7 @@ class StoreWriter:
             index[name] = self._places[part]
         index["tokens_hash"][:-1], index["text_hash"][:-1] = self._tokens_hashes, self._text_hashes
         with self._naming_the_store():
-            self._commit(index, dict(note or {}), arrays)
+            self._commit(index, kept, arrays)
         self.num_committed += count
         self._number += 1
         self._begin()
@@ -171,6 +183,10 @@ class StoreWriter:
     ) -> None:
         self.close()
 
+    def _check_open(self) -> None:
+        if not self._files:
+            raise FormatError(f"the writer of {self.path} is closed: open it again with StoreWriter.append.")
+
     @contextmanager
     def _naming_the_store(self) -> Iterator[None]:
         """Let an `OSError` name the store, not one of its files."""
@@ -204,7 +220,9 @@ class StoreWriter:
 
 def delete_store(path: str | Path) -> None:
     """Remove a store and nothing else, last chunk first: what a kill leaves of it is a smaller store."""
-    path = Path(path)
+    path = check_path("path", path)
+    if not path.is_dir():
+        raise FormatError(f"{path} does not exist, so that there is no vector store to remove: check the path.")
     if not is_store(path) and set(os.listdir(path)) - {LOCK}:
         raise FormatError(f"{path} is not a vector store: it is left alone; delete it yourself.")
     lock = FolderLock(path, name=LOCK)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from elmokit.arguments import check_choice, check_flag, check_path, shown
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, DownloadError, ElmokitError, FormatError
-from elmokit.filesystem import atomic_directory, guard_output, naming_destination
+from elmokit.filesystem import atomic_directory, check_name, guard_output, naming_destination
 from elmokit.formats import packaged, published, remote
 from elmokit.formats.archive import unpacked
 from elmokit.recognize import did_you_mean
@@ -99,6 +99,7 @@ def save(
         raise FormatError(f"{path} does not end in .zip, but the nlpl format is a zip: name it so.")
     from elmokit.formats import bilm_hdf5, native, nlpl
 
+    check_name(path)
     for folder in (Path(one).resolve() for one in inputs):
         if folder.is_dir() and path.resolve() != folder and path.resolve().is_relative_to(folder):
             raise FormatError(f"{path} is inside {folder}, the model that is read: give a name elsewhere.")

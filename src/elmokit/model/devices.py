@@ -1,15 +1,27 @@
 """Where a model can run."""
 
+from typing import Any
+
 import torch
 
 from elmokit.errors import ConfigError
 
 
-def check_device(device: str) -> None:
-    """Refuse a device that this machine does not have, or that computes nothing ("meta")."""
+def check_device(device: Any) -> torch.device:
+    """The device of a name, if this machine has it and it computes something ("meta" does not).
+
+    Args:
+        device: a name such as "cpu" or "cuda:1", or what torch makes of one.
+
+    Raises:
+        ConfigError: if it is no name of a device, or cannot be used here.
+    """
     try:
-        reason = "it computes nothing" if torch.empty(1, device=device).is_meta else None
-    except (RuntimeError, AssertionError) as error:  # torch raises the latter where it has no CUDA
-        reason = str(error).splitlines()[0][:120]
+        found = torch.device(device)
+        reason = "it computes nothing" if torch.empty(1, device=found).is_meta else None
+    # Without CUDA torch raises an AssertionError; a device that was not built in is a NotImplementedError.
+    except (RuntimeError, AssertionError, NotImplementedError, TypeError, ValueError) as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")[:120]
     if reason is not None:
-        raise ConfigError(f"device {device!r} cannot be used here ({reason}): choose cpu, or a GPU that is there.")
+        raise ConfigError(f"device {str(device)!r} cannot be used here ({reason}): choose cpu, or a GPU that is there.")
+    return found

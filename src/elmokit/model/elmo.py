@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.arguments import check_integer, check_number
-from elmokit.model.scalar_mix import LayerNorm, ScalarMix
+from elmokit.model.scalar_mix import MOST, LayerNorm, ScalarMix
 
 
 class ElmoMixes(nn.Module):
@@ -22,7 +22,7 @@ class ElmoMixes(nn.Module):
         self, num_layers: int, num_outputs: int = 1, *, dropout: float = 0.5, layer_norm: LayerNorm = False
     ) -> None:
         super().__init__()
-        check_integer("num_outputs", num_outputs, at_least=0)
+        check_integer("num_outputs", num_outputs, at_least=0, at_most=MOST)
         check_number("dropout", dropout, at_least=0, below=1)
         self.mixes = nn.ModuleList(ScalarMix(num_layers, layer_norm=layer_norm) for _ in range(num_outputs))
         self.dropout = nn.Dropout(dropout)

@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from elmokit.arguments import check_flag, check_integer, check_number, shown
 from elmokit.errors import ConfigError, InputError
 
+MOST = 10_000
+"""Layers of a mix, or mixes side by side: far more than any model has, and what memory always holds."""
 LayerNorm = bool | Literal["token", "batch"]
 
 
@@ -35,7 +37,7 @@ class ScalarMix(nn.Module):
         eps: float = 1e-12,
     ) -> None:
         super().__init__()
-        check_integer("num_layers", num_layers, at_least=1)
+        check_integer("num_layers", num_layers, at_least=1, at_most=MOST)
         check_flag("trainable", trainable)
         check_number("eps", eps, at_least=0)
         if not isinstance(layer_norm, bool | str) or layer_norm not in (False, True, "token", "batch"):

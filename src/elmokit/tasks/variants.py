@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from elmokit.cores import usable_cores
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
-from elmokit.filesystem import FolderLock
+from elmokit.filesystem import FolderLock, check_name
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
@@ -183,6 +183,7 @@ def run_all(
         if variant.bilm and config.elmo.place == "none":
             raise ConfigError("elmo.place is none, so that there is no ELMo to look at: choose input, output or both.")
     refuse_pipes(path for name in DATA for path in find_files(getattr(experiment, name)))
+    check_name(experiment.output)
     experiment.output.mkdir(parents=True, exist_ok=True)
     results: dict[_Job, dict[str, Any]] = {}
 

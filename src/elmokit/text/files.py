@@ -39,7 +39,7 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
     try:
         file = _OPENERS.get(path.suffix, open)(path, "rb")
         kind = binary_kind(path, file.peek(64)) if is_regular(path) else None
-    except _FAILURES as error:
+    except (*_FAILURES, ValueError) as error:  # the last for a name that no file can have
         raise _reworded(path, error) from None
     if kind is not None:
         file.close()

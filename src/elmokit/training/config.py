@@ -14,7 +14,8 @@ from elmokit.arguments import check_path, shown
 from elmokit.config import Config, ElmoConfig, Positive, describe_faults, read_settings
 from elmokit.corpus.mixing import DEFAULT_ORDER, MAX_WEIGHT, Order
 from elmokit.errors import ConfigError
-from elmokit.settings import Groups, check_name, check_names
+from elmokit.recognize import JSON, mistaken
+from elmokit.settings import Groups, check_name, check_names, read_nones
 from elmokit.text.input_kind import DEFAULT_INPUT, Input
 
 Share = Annotated[float, Field(ge=0, lt=1)]
@@ -215,6 +216,8 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
     path = check_path("source", source)
     if changes is not None and not isinstance(changes, Mapping):
         raise ConfigError(f"changes are {shown(changes)}: give new values by dotted name, e.g. {{'batch_size': '8'}}.")
+    if path.suffix not in (".toml", ".json") and (sentence := mistaken(path, "a file of settings", JSON)):
+        raise ConfigError(f"{sentence[:-1]}; settings are a TOML or JSON file, or the name of a preset.")
     values = read_settings(path) if _is_file(source) else _read_preset(kind, source)
     if not isinstance(values, dict):
         raise ConfigError(f"{source} is not a table of settings: give a TOML file such as the presets.")
@@ -222,6 +225,7 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
         check_name(name, kind, kind.groups, origin="--set")
         _change(values, name, text)
     check_names(values, kind, kind.groups, origin=source)
+    read_nones(values, kind, kind.groups)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
@@ -249,7 +253,7 @@ def preset_names(kind: type[PresetConfig]) -> list[str]:
 
 def _read_preset(kind: type[PresetConfig], name: str) -> Any:
     if name not in (names := preset_names(kind)):
-        near = difflib.get_close_matches(name, names, cutoff=0.5)
+        near = difflib.get_close_matches(name.lower(), names, cutoff=0.5)
         hint = f" (did you mean {' or '.join(near)}?)" if near else ""
         raise ConfigError(
             f"there is no file and no preset named {name[:100]!r}{hint}: give a TOML file or one of {', '.join(names)}."

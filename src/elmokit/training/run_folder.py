@@ -27,9 +27,10 @@ from elmokit.filesystem import (
     remove_leftovers,
     write_text_atomic,
 )
+from elmokit.recognize import RUN_RECORD, RUN_RESULT, RUN_SURVEY, is_run, read_object
 from elmokit.text.input_kind import INPUTS, Input
 
-RECORD, RESULT, SURVEY, FINISH = "run.json", "result.json", "corpus.json", "finish"
+RECORD, RESULT, SURVEY, FINISH = RUN_RECORD, RUN_RESULT, RUN_SURVEY, "finish"
 _BEFORE_TRAINING = (RECORD, SURVEY, FINISH, "vocab.txt", "counts.txt", "log.jsonl", "tensorboard")
 """What a run writes before its first checkpoint; a run that stopped there begins again in the same folder."""
 
@@ -65,19 +66,6 @@ def check_run_folder(
         )
 
 
-def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a run, finished or not."""
-    return "config" in _read_json(folder / RECORD) or "key" in _read_json(folder / SURVEY)
-
-
-def _read_json(path: Path) -> Mapping[str, Any]:
-    try:
-        values = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return values if isinstance(values, dict) else {}
-
-
 def request_finish(output: Path) -> bool:
     """Ask the run in a folder to begin the decay of its learning rate, now or when it is resumed.
 
@@ -87,7 +75,7 @@ def request_finish(output: Path) -> bool:
     Raises:
         ConfigError: if there is no run, it is finished, or its schedule has no decay to begin.
     """
-    config = _read_json(output / RECORD).get("config")
+    config = read_object(output / RECORD).get("config")
     if not isinstance(config, dict):
         raise ConfigError(f"there is no run in {output}: give the folder of a run as --output.")
     if (output / RESULT).exists():
@@ -145,7 +133,7 @@ class RunFolder:
 
 def input_of_run(output: Path) -> Input | None:
     """How the run in a folder reads its text; None if no run has been begun there."""
-    config = _read_json(output / RECORD).get("config")
+    config = read_object(output / RECORD).get("config")
     if not isinstance(config, dict):
         return None
     corpus = config.get("corpus", {})
@@ -158,7 +146,7 @@ def order_of_run(output: Path) -> Order | None:
 
     Runs that do not say so are older than the choice, and read one file after the other.
     """
-    config, key = _read_json(output / RECORD).get("config"), _read_json(output / SURVEY).get("key")
+    config, key = read_object(output / RECORD).get("config"), read_object(output / SURVEY).get("key")
     corpus = key.get("settings") if isinstance(key, dict) else None
     if corpus is None and isinstance(config, dict):  # a run that has not counted its text yet
         corpus = config.get("corpus", {})
@@ -168,7 +156,7 @@ def order_of_run(output: Path) -> Order | None:
 
 def tokenizer_of_run(output: Path) -> TokenizerConfig | None:
     """What cuts the text of the run in a folder into tokens; None if there is no run, or it does not say."""
-    key = _read_json(output / SURVEY).get("key")
+    key = read_object(output / SURVEY).get("key")
     found = key.get("tokenizer") if isinstance(key, dict) else None
     try:
         return None if found is None else TokenizerConfig.model_validate(found)

@@ -26,7 +26,7 @@ from elmokit.embedding.store import VectorStore, is_store, read_meta
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, FormatError, InputError
-from elmokit.filesystem import atomic_directory
+from elmokit.filesystem import atomic_directory, check_name
 from elmokit.progress import ProgressCallback
 from elmokit.recognize import did_you_mean, mistaken
 from elmokit.text.files import open_text, refuse_pipes
@@ -124,7 +124,11 @@ def _wanted(embedder: Embedder, corpus: Path | None, input: Input) -> Meta:
         dtype=np.dtype(np.float16).name,
         num_layers=embedder.bilm.config.num_layers,
         width=embedder.bilm.config.output_dim,
-        extra={"input": input, "corpus_sha256": "" if corpus is None else corpus_hash(corpus)},
+        extra={
+            "input": input,
+            "corpus_sha256": "" if corpus is None else corpus_hash(corpus),
+            "corpus": "" if corpus is None else corpus.name,
+        },
     )
 
 
@@ -138,8 +142,10 @@ def _check(folder: Path, found: Meta, wanted: Meta) -> None:
         )
     hashes = (str(found.extra.get("corpus_sha256")), wanted.extra["corpus_sha256"])
     if hashes[1] and hashes[0] != hashes[1]:
+        name = found.extra.get("corpus") or "another corpus"  # which older indexes do not name
         raise FormatError(
-            f"{folder} is an index of a corpus with SHA-256 {hashes[0]}, and the corpus given has {hashes[1]}: {other}."
+            f"{folder} is an index of {name} (SHA-256 {hashes[0][:12]}…), and the corpus given is "
+            f"{wanted.extra['corpus']} ({hashes[1][:12]}…): {other}."
         )
     if found.extra.get("input") != wanted.extra["input"]:
         raise FormatError(
@@ -178,6 +184,7 @@ def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report:
 
 def _make_folder(folder: Path) -> None:
     """Make the folder of a new index, and refuse one with files that are not of an index."""
+    check_name(folder)
     if folder.is_dir():
         strange = sorted(name for name in os.listdir(folder) if not re.fullmatch(rf"{VECTORS}|\..*\.tmp", name))
         if strange:

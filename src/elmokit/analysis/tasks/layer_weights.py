@@ -20,6 +20,7 @@ from elmokit.analysis.report import Block, Cell, Chart, Report, Table
 from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.formats.locate import TASK_MODEL
+from elmokit.recognize import TASK_RUN, mistaken
 from elmokit.tasks.compare import deviation
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def read_mixes(path: Path) -> RunMixes:
     """The mixes of a task's run folder or of a model folder; the biLM itself is not needed."""
     folder = path / "model" if (path / "model" / TASK_MODEL).is_file() else path
     if not (folder / TASK_MODEL).is_file():
+        if sentence := mistaken(path, "a task's run or its model", TASK_RUN):
+            raise InputError(sentence)
         what = "does not exist" if not path.exists() else "has neither task.json nor model/task.json"
         raise InputError(f"{path} {what}: give the folder of a run of `elmokit task train`, or its model/.")
     try:

@@ -12,6 +12,7 @@ from elmokit.analysis.page import COLOURS
 from elmokit.analysis.report import Block, Chart, Report, Table
 from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
 from elmokit.errors import FormatError, InputError
+from elmokit.recognize import TASK_RUN, mistaken
 from elmokit.tasks.compare import mean_text
 from elmokit.training.log import RunLog
 
@@ -52,6 +53,8 @@ def read_curve(path: Path) -> RunCurve:
     from elmokit.tasks.registry import TASKS
 
     if not (path / "result.json").is_file():
+        if sentence := mistaken(path, "a finished run of a task", TASK_RUN):
+            raise InputError(sentence)
         what = "does not exist" if not path.exists() else "holds no finished run"
         raise InputError(f"{path} {what}: give the folder of a run of `elmokit task train` that has ended.")
     try:

@@ -1,7 +1,7 @@
 """`elmokit analyze neighbors`: where else in a corpus a word is used as it is in a sentence."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
 
 import typer
 
@@ -23,7 +23,9 @@ from elmokit.cli.stopped import telling_how_to_go_on
 
 if TYPE_CHECKING:
     from elmokit.analysis.neighbors.index import NeighborIndex, Types
+    from elmokit.analysis.report import Report
     from elmokit.embedding.embedder import Embedder
+    from elmokit.embedding.pooling import Layers
     from elmokit.text.input_kind import Input
 
 
@@ -72,21 +74,73 @@ def neighbors(
       elmokit analyze neighbors --type playfull --corpus corpus.txt
     """  # noqa: D301
     check_output(output, overwrite)
+    _check_question(sentence, word, type_, against=against, ann=ann)
+    parsed = tuple(map(parse_layers, layers or ["top"]))
+    _check_places(corpus, index)
+    check_model(model)
+    from elmokit.analysis.neighbors.build import index_input
+    from elmokit.text.input_kind import DEFAULT_INPUT
+
+    own = None if index is None else index_input(index)
+    kind = settle_input(input_, [] if corpus is None else [corpus], otherwise=own or DEFAULT_INPUT)
+    text = _Text(corpus, index, kind)
+    if type_ is not None:
+        report = _type_report(type_, k, text, model, threads)
+    else:
+        question = _Question(sentence or "", word or "", position, parsed, k, against, ann)
+        report = _context_report(question, text, model, threads)
+    finish(report, output, as_json, overwrite)
+
+
+class _Text(NamedTuple):
+    """What is looked in."""
+
+    corpus: Path | None
+    index: Path | None
+    kind: "Input"
+
+
+class _Question(NamedTuple):
+    """What is asked of a word in a sentence."""
+
+    sentence: str
+    word: str
+    position: int | None
+    layers: "tuple[Layers, ...]"
+    k: int
+    against: Literal["word", "tokens"]
+    ann: bool
+
+
+def _check_question(sentence: str | None, word: str | None, type_: str | None, *, against: str, ann: bool) -> None:
     if (sentence is None) == (type_ is None):
         raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="SENTENCE")
     if (sentence is None) != (word is None):
         raise typer.BadParameter("it names the token of the SENTENCE: give both or neither.", param_hint="--word")
-    if corpus is None and index is None:
-        raise typer.BadParameter("give the text to look in, or a finished --index.", param_hint="--corpus")
     if ann and against == "word":
         raise typer.BadParameter("it is for --against tokens: add that, or leave --ann out.", param_hint="--ann")
-    parsed = tuple(map(parse_layers, layers or ["top"]))
+
+
+def _check_places(corpus: Path | None, index: Path | None) -> None:
+    if corpus is None and index is None:
+        raise typer.BadParameter("give the text to look in, or a finished --index.", param_hint="--corpus")
     if corpus is not None:
         check_exists(corpus, "give the text to look in")
     elif index is not None:
         check_exists(index, "give a finished index, or the text to build one from (--corpus)")
-    check_model(model)
-    from elmokit.analysis.neighbors.build import index_input
+
+
+def _type_report(type_: str, k: int, text: _Text, model: str, threads: int | None) -> "Report":
+    """The nearest types of a string, without context."""
+    from elmokit.analysis.neighbors.types import find_type_neighbors, types_report
+
+    embedder = load_embedder(model, threads)
+    types = _types(embedder, *text)
+    return types_report(type_, types, find_type_neighbors(embedder, types, type_, k))
+
+
+def _context_report(question: _Question, text: _Text, model: str, threads: int | None) -> "Report":
+    """The nearest contexts of a word in a sentence."""
     from elmokit.analysis.neighbors.contexts import (
         NeighborOptions,
         find_neighbors,
@@ -94,31 +148,21 @@ def neighbors(
         name_mixes,
         neighbors_report,
     )
-    from elmokit.analysis.neighbors.types import find_type_neighbors, types_report
     from elmokit.errors import InputError
-    from elmokit.text.input_kind import DEFAULT_INPUT
     from elmokit.text.lines import split_line
 
-    own = None if index is None else index_input(index)
-    kind = settle_input(input_, [] if corpus is None else [corpus], otherwise=own or DEFAULT_INPUT)
-    if type_ is not None:
-        embedder = load_embedder(model, threads)
-        types = _types(embedder, corpus, index, kind)
-        finish(types_report(type_, types, find_type_neighbors(embedder, types, type_, k)), output, as_json, overwrite)
-        return
-    sentences = split_line(sentence or "", kind)
+    sentences = split_line(question.sentence, text.kind)
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")
-    place = locate_word(sentences[0], word or "", position, input=kind)
+    place = locate_word(sentences[0], question.word, question.position, input=text.kind)
     embedder = load_embedder(model, threads)
-    if kind == "text":
+    if text.kind == "text":
         embedder.check_tokenizer()
-    name_mixes(embedder, parsed)
-    options = NeighborOptions(parsed, k, against, ann)
-    opened = _open(embedder, corpus, index, kind)
+    name_mixes(embedder, question.layers)
+    options = NeighborOptions(question.layers, question.k, question.against, question.ann)
+    opened = _open(embedder, *text)
     with progress_bar("adding to faiss") as report:
-        found = find_neighbors(opened, embedder, sentences[0], place, options, report=report)
-    finish(neighbors_report(found), output, as_json, overwrite)
+        return neighbors_report(find_neighbors(opened, embedder, sentences[0], place, options, report=report))
 
 
 def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "NeighborIndex":

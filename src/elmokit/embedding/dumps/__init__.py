@@ -14,7 +14,7 @@ from elmokit.arguments import check_flag, check_path, shown
 from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.errors import ConfigError, ElmokitError, FormatError
-from elmokit.filesystem import atomic_path, guard_output
+from elmokit.filesystem import atomic_path, check_name, guard_output
 from elmokit.recognize import EMBEDDINGS, JOURNAL, MODEL, OTHER, STORE, did_you_mean, mistaken
 
 FORMATS = {".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", ".npz": "npz", ".jsonl": "jsonl"}
@@ -38,7 +38,7 @@ def dump_format(path: str | Path) -> str:
 def check_output(output: str | Path) -> None:
     """Refuse an output that could not be written, by its suffix or its folder, before anything is computed."""
     format_ = dump_format(output)
-    parent = Path(output).resolve().parent
+    parent = check_name(output).parent
     if not parent.is_dir():
         raise ConfigError(f"the folder {parent} of the output does not exist: create it or give another path.")
     if Path(output).is_dir():
@@ -73,6 +73,10 @@ def write_dump(records: Iterable[Record], path: str | Path, meta: Meta, *, overw
 
     Returns:
         How many records were written.
+
+    Raises:
+        FormatError: if a record has another form than the first, NaN or infinite numbers, or another number of vectors
+            than of tokens; nothing is written then.
     """
     format_ = dump_format(path)
     if not isinstance(meta, Meta):

@@ -39,11 +39,6 @@ def write_stream(records: Iterable[Record], file: IO[bytes], meta: Meta) -> int:
     file.write(to_json({"elmokit": meta.to_dict()}) + b"\n")
     count = 0
     for count, record in enumerate(stream, start=1):
-        if not np.isfinite(record.vectors).all():
-            raise FormatError(
-                f"the vectors of sentence {count - 1} hold NaN or infinite numbers, which JSON cannot: write .hdf5, "
-                ".npz or .parquet, or correct them."
-            )
         head = to_json({"index": count - 1, "text": record.text, "tokens": list(record.tokens)})
         file.write(head[:-1] + _VECTORS)
         for part in _numbers(record.vectors):

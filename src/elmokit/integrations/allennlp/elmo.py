@@ -11,7 +11,7 @@ from elmokit.arguments import check_integer, check_number, shown
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
 from elmokit.model.bilm import remove_boundaries
-from elmokit.model.scalar_mix import ScalarMix
+from elmokit.model.scalar_mix import MOST, ScalarMix
 
 
 class _AllenMix(ScalarMix):
@@ -49,6 +49,10 @@ def _join_weights(module: nn.Module, state: dict[str, Tensor], prefix: str, *_ig
         state[f"{prefix}gamma"] = state[f"{prefix}gamma"].reshape(())
 
 
+def _is_layers(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
 class Elmo(nn.Module):
     """ELMo representations with AllenNLP's constructor, inputs and outputs.
 
@@ -81,11 +85,16 @@ class Elmo(nn.Module):
         super().__init__()
         if (module is None) != (options_file is not None and weight_file is not None):
             raise ConfigError("give options_file and weight_file, or module and neither of them.")
-        check_integer("num_output_representations", num_output_representations, at_least=1)
+        check_integer("num_output_representations", num_output_representations, at_least=1, at_most=MOST)
         check_number("dropout", dropout, at_least=0, below=1)
         if module is None:
             assert options_file is not None and weight_file is not None
             module = ElmoBiLm(options_file, weight_file, requires_grad, vocab_to_cache)
+        elif not (isinstance(module, nn.Module) and _is_layers(getattr(module, "num_layers", None))):
+            raise ConfigError(
+                f"module is {shown(module)}: give a biLM in AllenNLP's manner, an nn.Module with num_layers and "
+                "get_output_dim(), such as ElmoBiLm."
+            )
         self._elmo_lstm = module
         self._has_cached_vocab = vocab_to_cache is not None
         self._keep_sentence_boundaries = keep_sentence_boundaries

@@ -15,10 +15,11 @@ from torch import Tensor
 from elmokit._version import __version__
 from elmokit.arguments import check_integer, check_path, shown
 from elmokit.errors import ConfigError, InputError
-from elmokit.filesystem import atomic_path, guard_output
+from elmokit.filesystem import atomic_path, check_name, guard_output
 from elmokit.formats.published import PUBLISHED
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
 from elmokit.model.bilm import remove_boundaries
+from elmokit.model.devices import check_device
 from elmokit.text.tokens import check_sentences
 
 _MARK = "elmokit_version"
@@ -38,7 +39,7 @@ class ElmoEmbedder:
     def __init__(self, options_file: str = _OPTIONS, weight_file: str = _WEIGHTS, cuda_device: int = -1) -> None:
         self.elmo_bilm = ElmoBiLm(options_file, weight_file).eval()
         if check_integer("cuda_device", cuda_device) >= 0:
-            self.elmo_bilm = self.elmo_bilm.cuda(cuda_device)
+            self.elmo_bilm = self.elmo_bilm.to(check_device(f"cuda:{cuda_device}"))
         self.cuda_device = cuda_device
 
     @torch.no_grad()
@@ -94,7 +95,8 @@ class ElmoEmbedder:
             raise ConfigError(f"output_format {output_format!r} must be all, top or average.")
         if not hasattr(input_file, "readline"):
             raise InputError(f"input_file is {shown(input_file)}: give an open file of text, not its path.")
-        if not check_path("output_file_path", output_file_path).absolute().parent.is_dir():
+        _check_readable(input_file)
+        if not check_name(check_path("output_file_path", output_file_path)).parent.is_dir():
             raise ConfigError(f"the folder of output_file_path ({output_file_path}) does not exist: create it.")
         source = getattr(input_file, "name", None)
         guard_output(
@@ -122,6 +124,13 @@ class ElmoEmbedder:
                 dump.create_dataset("sentence_to_index", (1,), dtype=h5py.string_dtype())[0] = json.dumps(index)
 
 
+def _check_readable(file: IO[str]) -> None:
+    if getattr(file, "closed", False):
+        raise InputError("input_file is closed: open it again; it is closed once its dump is written.")
+    if hasattr(file, "readable") and not file.readable():
+        raise InputError("input_file was not opened for reading: open it with mode 'r'.")
+
+
 def _is_own_dump(path: Path) -> bool:
     try:
         with h5py.File(path, "r") as dump:
@@ -145,6 +154,12 @@ class _Lines:
         self.pending: dict[int, str] = {}
 
     def __iter__(self) -> Iterator[list[str]]:
-        for number, line in enumerate(self._file):
-            self.pending[number] = line.strip()
-            yield self.pending[number].split()
+        try:
+            for number, line in enumerate(self._file):
+                self.pending[number] = line.strip()
+                yield self.pending[number].split()
+        except UnicodeDecodeError as error:
+            raise InputError(
+                f"input_file is not {error.encoding.upper()} ({error.reason} at byte {error.start + 1} of what was "
+                "read last): open it with its own encoding, or errors='replace'."
+            ) from None

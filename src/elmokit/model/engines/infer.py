@@ -179,7 +179,7 @@ class InferEngine:
         """Memory of this thread to write (rows, columns) into: fresh pages cost more than the products they receive."""
         flat: Tensor | None = getattr(self._scratch, name, None)
         if flat is None or flat.numel() < rows * columns:
-            flat = torch.empty(rows * columns)
+            flat = torch.empty(rows * columns, dtype=torch.float32)
             setattr(self._scratch, name, flat)
         return flat[: rows * columns].view(rows, columns)
 

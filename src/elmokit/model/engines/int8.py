@@ -64,8 +64,8 @@ class Int8Matrix:
 @cache
 def row_steps() -> int:
     """Steps on either side of 0 that rows may have on this processor: 127, or 63 if the largest products overflow."""
-    ones = torch.ones(64, 64)
-    product = Int8Matrix(ones, steps=127).multiply(ones, torch.empty(64, 64))
+    ones = torch.ones(64, 64, dtype=torch.float32)
+    product = Int8Matrix(ones, steps=127).multiply(ones, torch.empty_like(ones))
     return 127 if torch.allclose(product, 64 * ones) else 63
 
 

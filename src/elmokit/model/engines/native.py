@@ -90,7 +90,7 @@ class NativeCell:
         `inputs` (N, 4H) is the input's part of the gates without bias, `sizes` the rows that take part in each step.
         """
         cell_dim = state[1].shape[1]
-        scratch = torch.empty(5 * cell_dim)
+        scratch = torch.empty(5 * cell_dim, dtype=torch.float32)
         pointers = (
             *(inputs, starts, weights.bias, weights.recurrent_weight, weights.projection_weight),
             *(*first, *state, y, scratch, scratch[4 * cell_dim :]),
