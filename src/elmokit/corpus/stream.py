@@ -49,7 +49,6 @@ class SentenceStream(Iterator[list[str]]):
     Attributes:
         epoch: Epoch of the next sentence, from 0; `num_epochs` when all is done.
         num_sentences: Sentences given out since the first epoch began.
-        continues: Whether the next sentence belongs to the passage of the last one.
 
     Raises:
         InputError: If there are no files, one of them cannot be read or changes, or no sentence is in them. After an
