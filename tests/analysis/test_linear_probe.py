@@ -17,11 +17,11 @@ NUM_LABELS, WIDTH = 5, 8
 
 
 def make(num_rows: int, seed: int, noise: float = 1.0) -> tuple[Floats, Ints]:
-    """Vectors around one centre a label; columns of very different size and offset."""
+    """Vectors around one center a label; columns of very different size and offset."""
     generator = np.random.default_rng(seed)
-    centres = np.random.default_rng(99).normal(size=(NUM_LABELS, WIDTH)) * 2
+    centers = np.random.default_rng(99).normal(size=(NUM_LABELS, WIDTH)) * 2
     labels = generator.integers(NUM_LABELS, size=num_rows)
-    vectors = centres[labels] + noise * generator.normal(size=(num_rows, WIDTH))
+    vectors = centers[labels] + noise * generator.normal(size=(num_rows, WIDTH))
     return (vectors * 10.0 ** np.arange(-3, 5) + 7).astype(np.float32), labels
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import elmokit
-from elmokit.analysis.neighbors import build as neighbour_build
+from elmokit.analysis.neighbors import build as neighbor_build
 from elmokit.analysis.neighbors.build import corpus_hash, find_index, open_index
 from elmokit.analysis.neighbors.index import BLOCK, NeighborIndex, is_finished
 from elmokit.embedding import windows
@@ -52,7 +52,7 @@ def corpus(sentences: list[list[str]], tmp_path: Path) -> Path:
 @pytest.fixture
 def small_commits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "WINDOW_INPUTS", 16)
-    monkeypatch.setattr(neighbour_build, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(neighbor_build, "COMMIT_SECONDS", 0.0)
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -104,10 +104,10 @@ def test_blocks_of_all_rows(embedder: Embedder, corpus: Path, tmp_path: Path, mo
 
 
 def test_sorting_by_type_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbour_build, "_SORT_BLOCK", 10)
+    monkeypatch.setattr(neighbor_build, "_SORT_BLOCK", 10)
     of_token = np.random.default_rng(3).integers(0, 6, 101, dtype=np.int32)
     of_token[of_token == 4] = 3  # a type without a token
-    neighbour_build._write_rows(of_token, 6, tmp_path)
+    neighbor_build._write_rows(of_token, 6, tmp_path)
     np.testing.assert_array_equal(np.fromfile(tmp_path / "rows", "<i8"), np.argsort(of_token, kind="stable"))
     starts = np.fromfile(tmp_path / "starts", "<i8")
     np.testing.assert_array_equal(np.diff(starts), np.bincount(of_token, minlength=6))

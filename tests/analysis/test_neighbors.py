@@ -338,7 +338,7 @@ def test_the_report_says_what_was_found(embedder: Embedder, index: NeighborIndex
 
 
 def test_bars_have_the_cosines_and_a_few_words_around() -> None:
-    """Nothing in a label is markup, and many neighbours do not make a picture without end."""
+    """Nothing in a label is markup, and many neighbors do not make a picture without end."""
     tokens = ("$1", "of", "all", "that", "play", "costs", "$2", "is", "w" * 40)
     found = [Neighbor(Occurrence(tokens, 4, line), 1 / (line + 1)) for line in range(50)]
     panels = _panels(Neighbors(tokens, 8, NeighborOptions(), "", "", 50, [], {"layer 2": found}))

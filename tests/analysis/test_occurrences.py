@@ -88,7 +88,7 @@ class TestCollect:
         assert together["play"].num_seen == 8
         assert count_types(corpus)["play"] == 8
 
-    def test_only_lines_with_the_word_are_tokenised(
+    def test_only_lines_with_the_word_are_tokenized(
         self, write: Callable[..., Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from elmokit.analysis.usage import occurrences

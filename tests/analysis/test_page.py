@@ -148,7 +148,7 @@ class TestPage:
         found = Reader((folder / "page.html").read_text("utf-8"))
         circles = found.named("circle")
         assert [(c["cx"], c["cy"]) for c in circles] == [("30.0", "145.0"), ("260.0", "30.0"), ("490.0", "490.0")]
-        assert [c["fill"] for c in circles] == [page.COLOURS[0], page.COLOURS[1], page.COLOURS[0]]
+        assert [c["fill"] for c in circles] == [page.COLORS[0], page.COLORS[1], page.COLORS[0]]
         assert found.texts_in("title")[1:] == ["one: a sentence", "_two $: an <i>other</i>", "one: third"]
         assert found.texts_in("span") == ["one", "_two $"]
 

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.neighbors.chart import Panel, bar_chart
-from elmokit.analysis.page import COLOURS, CORPUS_COLOURS, to_html
+from elmokit.analysis.page import COLORS, CORPUS_COLORS, to_html
 from elmokit.analysis.probes.layers import Candidate, ProbeResult
 from elmokit.analysis.probes.report import pos_report
 from elmokit.analysis.report import Chart, Map, Point, Report
@@ -165,12 +165,12 @@ def test_one_color_per_corpus_in_all_figures_of_a_report() -> None:
         text.get_text(): to_hex(patch.get_facecolor())
         for text, patch in zip(legend.get_texts(), legend.get_patches(), strict=True)
     }
-    assert bars == dict(zip(("wikipedia", "books"), CORPUS_COLOURS, strict=True))
+    assert bars == dict(zip(("wikipedia", "books"), CORPUS_COLORS, strict=True))
     page = to_html(Report("t", (corpora,), {}), {})
-    for name, colour in bars.items():
-        assert f'<i style="background:{colour}"></i>{name}<' in page
-    assert not set(groups.palette) & set(CORPUS_COLOURS)
-    assert senses().blocks and set(COLOURS) > set(CORPUS_COLOURS)
+    for name, color in bars.items():
+        assert f'<i style="background:{color}"></i>{name}<' in page
+    assert not set(groups.palette) & set(CORPUS_COLORS)
+    assert senses().blocks and set(COLORS) > set(CORPUS_COLORS)
 
 
 def test_colors_of_a_map_follow_the_order_of_its_groups() -> None:

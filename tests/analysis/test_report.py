@@ -12,10 +12,10 @@ HOSTILE = "[red]x[/red] \x1b[31m\x07z\x9b"
 PLAIN = "[red]x[/red] �[31m�z�"
 
 
-def printed(*blocks: object, title: str = "title", width: int = 200, colours: bool = False) -> str:
+def printed(*blocks: object, title: str = "title", width: int = 200, colors: bool = False) -> str:
     file = io.StringIO()
     console = Console(
-        file=file, width=width, highlight=False, force_terminal=colours, color_system="standard" if colours else None
+        file=file, width=width, highlight=False, force_terminal=colors, color_system="standard" if colors else None
     )
     show(Report(title, blocks, {}), console)  # type: ignore[arg-type]
     return file.getvalue()
@@ -72,8 +72,8 @@ class TestHostileText:
     )
     def test_stays_as_it_is(self, blocks: tuple[object, ...]) -> None:
         assert PLAIN in printed(*blocks)
-        assert "\x1b[31m" not in printed(*blocks, colours=True)
-        assert "\x07" not in printed(*blocks, colours=True)
+        assert "\x1b[31m" not in printed(*blocks, colors=True)
+        assert "\x07" not in printed(*blocks, colors=True)
 
     def test_title(self) -> None:
         assert PLAIN in printed(title=HOSTILE)

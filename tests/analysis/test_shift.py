@@ -20,10 +20,10 @@ WIDTH = 16
 
 
 def uses(*sizes: int, seed: int = 0) -> NDArray[np.float64]:
-    """Contexts (K, D) of a word, so many of each of its uses, whose centres are always the same."""
-    centres = np.random.default_rng(99).standard_normal((3, WIDTH)) * 3
+    """Contexts (K, D) of a word, so many of each of its uses, whose centers are always the same."""
+    centers = np.random.default_rng(99).standard_normal((3, WIDTH)) * 3
     draw = np.random.default_rng(seed)
-    return np.concatenate([centres[n] + draw.standard_normal((size, WIDTH)) for n, size in enumerate(sizes)])
+    return np.concatenate([centers[n] + draw.standard_normal((size, WIDTH)) for n, size in enumerate(sizes)])
 
 
 def same_use(size: int, seed: int) -> NDArray[np.float64]:

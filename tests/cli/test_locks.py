@@ -27,7 +27,7 @@ COMMANDS = {
     "sample-efficiency": (f"analyse sample-efficiency ner {TASK} --fractions 1 --output out", "out", ".lock"),
     "embed": ("embed a.txt vectors.npz --model bilm", "vectors.npz.journal", "lock"),
     "neighbors": (
-        "analyse neighbours the --word the --corpus a.txt --model bilm --index out",
+        "analyse neighbors the --word the --corpus a.txt --model bilm --index out",
         "out/vectors",
         "lock",
     ),

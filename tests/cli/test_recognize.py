@@ -238,8 +238,8 @@ def test_what_is_no_text_is_named(name: str, words: list[str], zoo: Path, run: C
 def test_folders_given_as_text_are_named(name: str, zoo: Path, run: Call) -> None:
     assert_one_line(run("embed", name, "x.npz", "--model", "m"), f"{name} is {WHAT[name]}, not text: ")
     assert_one_line(run("corpus", "check", name), f"{name} is {WHAT[name]}, not a text file: ")
-    neighbours = ["analyse", "neighbours", "the play", "--word", "play", "--model", "m"]
-    assert_one_line(run(*neighbours, "--corpus", name), f"{name} is {WHAT[name]}, not text: ")
+    neighbors = ["analyse", "neighbours", "the play", "--word", "play", "--model", "m"]
+    assert_one_line(run(*neighbors, "--corpus", name), f"{name} is {WHAT[name]}, not text: ")
 
 
 @pytest.mark.parametrize("name", ["run", "m", "v.hdf5", "half-taskrun", "text.txt"])

@@ -1,4 +1,4 @@
-"""Small corpora, raw and tokenised, in plain and compressed files, and the sentences in them."""
+"""Small corpora, raw and tokenized, in plain and compressed files, and the sentences in them."""
 
 import bz2
 import gzip

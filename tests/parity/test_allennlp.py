@@ -222,7 +222,7 @@ def build_our_elmo(files, num_outputs, **keywords):
 @pytest.mark.parametrize("num_outputs", [1, 2])
 @torch.no_grad()
 def test_elmo(num_outputs, layer_norm, keep_boundaries, dtype, tolerance, files):
-    """The peer normalises over the batch with its boundaries, then removes them; ours is told to do the same."""
+    """The peer normalizes over the batch with its boundaries, then removes them; ours is told to do the same."""
     theirs = build_peer_elmo(files, num_outputs, do_layer_norm=layer_norm, keep_sentence_boundaries=keep_boundaries).to(
         dtype
     )

@@ -27,7 +27,7 @@ def test_every_preset_names_a_task_and_its_settings(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_optimiser_of_every_preset_takes_its_parameters(name: str) -> None:
-    """Word vectors that learn have sparse gradients, which not every optimiser can use."""
+    """Word vectors that learn have sparse gradients, which not every optimizer can use."""
     config = read_run(TaskConfig, name)
     table, weight = (torch.nn.Parameter(torch.ones(3, 2)) for _ in range(2))
     Optimizer([("w", weight)], [("inputs.word_table", table)] if config.words.tuned else [], config.optimizer, 10)

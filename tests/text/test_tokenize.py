@@ -1,4 +1,4 @@
-"""The tokeniser: hand-written cases, properties of any text, and agreement with NLTK."""
+"""The tokenizer: hand-written cases, properties of any text, and agreement with NLTK."""
 
 import random
 import subprocess
@@ -276,7 +276,7 @@ def test_sentences_do_not_cut_tokens(text: str) -> None:
 @given(ANY_TEXT)
 @settings(max_examples=200, deadline=None)
 def test_tokens_again_as_text(text: str) -> None:
-    """Tokenising a second time gives the same (nothing depends on what was seen before)."""
+    """Tokenizing a second time gives the same (nothing depends on what was seen before)."""
     assert tokenize(text) == tokenize(text)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch._dynamo  # an optimiser's first step would import it in every fork
+import torch._dynamo  # an optimizer's first step would import it in every fork
 
 from elmokit.training.optim import Optimizer
 from tests.killing import Moments, in_fork, where

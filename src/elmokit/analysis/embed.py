@@ -1,4 +1,4 @@
-"""What the analyses ask of a model: the layers of sentences that others have tokenised.
+"""What the analyses ask of a model: the layers of sentences that others have tokenized.
 
 Notation: L layers, T tokens of a sentence, D width of a vector.
 """
@@ -17,7 +17,7 @@ _QUOTES = {"``": '"', "''": '"'}
 
 
 def plain_quotes(tokens: Sequence[str]) -> list[str]:
-    """Tokens with the quotes `` and '' of treebanks as our tokeniser writes them."""
+    """Tokens with the quotes `` and '' of treebanks as our tokenizer writes them."""
     return [_QUOTES.get(token, token) for token in tokens]
 
 

@@ -20,9 +20,9 @@ from elmokit.filesystem import foreign_files, guard_output, write_bytes_atomic, 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#666666")
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#666666")
 """Told apart by color-blind eyes too; more groups than colors begin again."""
-CORPUS_COLOURS = COLOURS[:2]
+CORPUS_COLORS = COLORS[:2]
 """Of a first and a second corpus, in every figure of a report."""
 PAGE, FIGURES = "page.html", "report.json"
 _GENERATOR = '<meta name="generator" content="elmokit">'
@@ -150,15 +150,15 @@ def _table(table: Table) -> str:
 
 def _map(block: Map) -> str:
     """Points to point at; the page's script shows their labels."""
-    colours = _colour_of(block)
+    colors = _color_of(block)
     xs, ys = _scaled([point.x for point in block.points]), _scaled([-point.y for point in block.points])
     circles = "".join(
-        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colours[point.group]}" tabindex="0">'
+        f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{colors[point.group]}" tabindex="0">'
         f"<title>{escape(point.group)}: {escape(point.label)}</title></circle>\n"
         for x, y, point in zip(xs, ys, block.points, strict=True)
     )
     legend = "".join(
-        f'<span><i style="background:{colour}"></i>{escape(group)}</span>' for group, colour in colours.items()
+        f'<span><i style="background:{color}"></i>{escape(group)}</span>' for group, color in colors.items()
     )
     across, up = map(escape, block.axes)
     middle = _SIDE // 2
@@ -173,12 +173,12 @@ def _map(block: Map) -> str:
     )
 
 
-def _colour_of(block: Map) -> dict[str, str]:
+def _color_of(block: Map) -> dict[str, str]:
     present = dict.fromkeys(point.group for point in block.points)
-    palette = block.palette or COLOURS
+    palette = block.palette or COLORS
     groups = dict.fromkeys((*block.groups, *present))
-    colours = {group: palette[number % len(palette)] for number, group in enumerate(groups)}
-    return {group: colour for group, colour in colours.items() if group in present}
+    colors = {group: palette[number % len(palette)] for number, group in enumerate(groups)}
+    return {group: color for group, color in colors.items() if group in present}
 
 
 def _scaled(values: list[float]) -> list[float]:
@@ -238,19 +238,19 @@ def _plain_settings(salt: str) -> Iterator[None]:
         rcdefaults()
         rcParams.update({"svg.hashsalt": salt, "svg.fonttype": "none", "text.parse_math": False, "font.size": 11})
         rcParams.update({"axes.spines.top": False, "axes.spines.right": False})
-        rcParams["axes.prop_cycle"] = cycler(color=COLOURS)
+        rcParams["axes.prop_cycle"] = cycler(color=COLORS)
         yield
 
 
 def _scatter(figure: "Figure", block: Map) -> None:
     axes = figure.subplots()
-    colours = _colour_of(block)
+    colors = _color_of(block)
     dots = []
-    for group, colour in colours.items():
+    for group, color in colors.items():
         own = [point for point in block.points if point.group == group]
-        dots.append(axes.scatter([p.x for p in own], [p.y for p in own], s=36, c=colour, alpha=0.8, linewidths=0))
+        dots.append(axes.scatter([p.x for p in own], [p.y for p in own], s=36, c=color, alpha=0.8, linewidths=0))
     axes.set(xticks=[], yticks=[], xlabel=printable(block.axes[0]), ylabel=printable(block.axes[1]))
-    names = [_shortened(printable(group)) for group in colours]
+    names = [_shortened(printable(group)) for group in colors]
     columns = 80 // (max(map(len, names), default=0) + 8)
     figure.legend(dots, names, frameon=False, loc="outside lower center", ncols=max(1, columns))
 

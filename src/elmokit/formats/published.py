@@ -15,7 +15,7 @@ _ALLENNLP = "https://allennlp.s3.amazonaws.com/models/elmo"
 _ALIGNED = "https://s3-us-west-2.amazonaws.com/allennlp/models/multilingual_elmo"
 _NLPL = "http://vectors.nlpl.eu/repository"
 
-_NO_LICENCE = "no licence is stated beside the files: ask the publisher before you pass them on"
+_NO_LICENCE = "no license is stated beside the files: ask the publisher before you pass them on"
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class PublishedModel:
     """Who published it."""
     note: str = ""
     """Size, training data and peculiarities, in a few words."""
-    licence: str = _NO_LICENCE
+    license: str = _NO_LICENCE
     """What is known of the terms."""
 
     @property

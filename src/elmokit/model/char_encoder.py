@@ -2,7 +2,7 @@
 
 Notation: N tokens, C columns of a token's row, D width of a character's vector, F filters, P output width.
 
-A word's vector does not depend on its neighbours, so `encode` computes every distinct row once (`encode_types`) and
+A word's vector does not depend on its neighbors, so `encode` computes every distinct row once (`encode_types`) and
 hands it out to all its occurrences; training, embedding and the tasks all come through there.
 """
 

@@ -19,7 +19,7 @@ class ScalarMix(nn.Module):
 
     Args:
         num_layers: layers to mix (L).
-        layer_norm: normalise each layer first. True or "token": each token's vector by its own mean and variance, so
+        layer_norm: normalize each layer first. True or "token": each token's vector by its own mean and variance, so
             that a sentence's result never depends on its batch. "batch": one mean and variance per layer over all
             real tokens of the batch, as AllenNLP does.
         initial_weights: the unnormalised weights to start from; None is all zero.

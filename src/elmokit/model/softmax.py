@@ -74,7 +74,7 @@ class Softmax(nn.Module):
         yield None, head, *self.head(token_table)
 
     def forward(self, h: Tensor, token_table: Tensor | None = None) -> Tensor:
-        """Logits (…, V) of top-layer outputs (…, P) of either direction; those of an adaptive one are normalised."""
+        """Logits (…, V) of top-layer outputs (…, P) of either direction; those of an adaptive one are normalized."""
         logits = linear(h, *self.head(token_table))  # (…, V) or (…, frequent + clusters)
         if not self.clusters:
             return logits

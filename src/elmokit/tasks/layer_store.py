@@ -22,7 +22,7 @@ _OPEN_CHUNKS = 4096
 
 
 class LayerStore:
-    """Layers (L, T, D) in float16 of tokenised sentences, each from the zero state.
+    """Layers (L, T, D) in float16 of tokenized sentences, each from the zero state.
 
     Args:
         embedder: the frozen model; it must reset its state at every sentence.

@@ -16,7 +16,7 @@ _BEGINS, _ENDS = frozenset("BUS"), frozenset("LUES")
 
 
 class Span(NamedTuple):
-    """A labelled span: tokens `start` to `end`, the latter not included."""
+    """A labeled span: tokens `start` to `end`, the latter not included."""
 
     start: int
     end: int

@@ -167,7 +167,7 @@ def _is_aside(text: str, start: int, end: int) -> bool:
 
 
 def _after_lone_quote(text: str, begin: int, cut: int) -> int:
-    """Where the sentence really ends if the quote that closes it was set apart by a space, as in tokenised text."""
+    """Where the sentence really ends if the quote that closes it was set apart by a space, as in tokenized text."""
     found = _LONE_QUOTE.match(text, cut)
     if found is None or (found[0] == '"' and text.count('"', max(begin, cut - 80 * _WINDOW), cut) % 2 == 0):
         return cut

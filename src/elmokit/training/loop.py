@@ -323,7 +323,7 @@ class Loop:
             self.log.write({"step": progress.step, "decay": f"begun {why}", "num_steps": progress.num_steps})
 
     def _take_step(self, batches: list[Any]) -> None:
-        """One step of the optimiser."""
+        """One step of the optimizer."""
         progress, scale = self.progress, 1.0
         for batch in batches:
             result = self.step(batch, progress.batch)

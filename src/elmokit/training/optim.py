@@ -1,4 +1,4 @@
-"""Optimisers, their schedules, and the clips of the gradient."""
+"""Optimizers, their schedules, and the clips of the gradient."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,7 @@ from elmokit.training.config import OptimizerConfig
 
 
 class Optimizer:
-    """One optimiser for all parameters: schedule, clip and update in one call.
+    """One optimizer for all parameters: schedule, clip and update in one call.
 
     Parameters whose gradients are sparse, which are the softmax rows under a sampled loss, are updated where the
     gradient has rows and nowhere else; for Adagrad that is the same as a dense update, for Adam see `RowAdam`. Adadelta
@@ -91,7 +91,7 @@ class Optimizer:
             parameter.grad = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What the optimisers remember."""
+        """What the optimizers remember."""
         return {
             "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
             "halvings": self._halvings,

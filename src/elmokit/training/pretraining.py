@@ -145,7 +145,7 @@ def pretrain(
     if (config.loss.kind == "adaptive") != bool(bilm.config.softmax_cutoffs):
         wanted = "loss.kind must" if bilm.config.softmax_cutoffs else "loss.kind cannot"
         raise ConfigError(f"{wanted} be 'adaptive' for the softmax of {files.init}, but it is {config.loss.kind!r}.")
-    if not config.optimizer.warmup_steps:  # an optimiser without memory must not make full steps at once
+    if not config.optimizer.warmup_steps:  # an optimizer without memory must not make full steps at once
         warm = config.optimizer.model_copy(update={"warmup_steps": _INIT_WARMUP})
         config = config.model_copy(update={"optimizer": warm})
     with Run(config, files, reading, model=files.init, trained=bilm.config.tokenizer, notify=notify) as run:

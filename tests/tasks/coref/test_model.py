@@ -317,7 +317,7 @@ def test_raw_text_without_tokens_is_no_document() -> None:
     assert [document.sentences for document in TASK.from_raw("One. Two.")] == [(("One", "."), ("Two", "."))]
 
 
-def test_a_document_is_shown_with_numbers_and_colours() -> None:
+def test_a_document_is_shown_with_numbers_and_colors() -> None:
     prediction = [[[0, 3], [4, 5], [6, 9]], [[6, 11], [11, 12]], [[2, 3]]]
     shown = TASK.to_text(DOCUMENT, prediction, CorefSettings())
     expected = "[1 the old [3 man]] ran\n[1 he] met [2 [1 the old man] 's son]\n[2 yes]"

@@ -166,7 +166,7 @@ def test_one_example_is_no_batch_to_normalise() -> None:
     ):
         model.loss([batch], torch.tensor([0]))
     assert model.eval().loss([batch], torch.tensor([0])).isfinite()
-    assert build_model(maxout_dims=[]).loss([batch], torch.tensor([0])).isfinite()  # nothing is normalised
+    assert build_model(maxout_dims=[]).loss([batch], torch.tensor([0])).isfinite()  # nothing is normalized
     assert build_model(norm="layer").loss([batch], torch.tensor([0])).isfinite()
 
 

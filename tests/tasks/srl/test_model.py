@@ -430,7 +430,7 @@ def test_steps_with_every_place_of_elmo(elmo: dict[str, Any], data: dict[str, An
 
 @pytest.mark.slow
 def test_a_step_as_the_paper_takes_it(data: dict[str, Any], tmp_path: Path) -> None:
-    """With the paper's optimiser, by which words learn too."""
+    """With the paper's optimizer, by which words learn too."""
     paper = read_run(TaskConfig, "srl-paper")
     assert (paper.optimizer.kind, paper.optimizer.clip_value, paper.elmo.regularization) == ("adadelta", 1.0, 0.001)
     assert paper.words.tuned

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from elmokit.analysis.page import COLOURS
+from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Chart
 
 if TYPE_CHECKING:
@@ -35,9 +35,9 @@ def bar_chart(title: str, caption: str, panels: Sequence[Panel]) -> Chart:
 def _draw(figure: "Figure", *, panels: Sequence[Panel]) -> None:
     heights = [len(panel.labels) + 1 for panel in panels]
     all_axes = figure.subplots(len(panels), sharex=True, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, panel, colour in zip(all_axes, panels, COLOURS * len(panels), strict=False):
+    for axes, panel, color in zip(all_axes, panels, COLORS * len(panels), strict=False):
         places = range(len(panel.labels))
-        axes.barh(places, panel.cosines, 0.7, color=colour)
+        axes.barh(places, panel.cosines, 0.7, color=color)
         axes.set_yticks(places, panel.labels)
         axes.set_title(panel.title, loc="left", fontsize="medium")
         axes.set_ylabel(panel.kind)

@@ -26,7 +26,7 @@ from elmokit.progress import ProgressCallback
 Identify = Callable[[int], Hashable | None]
 """What a row shows; of those that show the same the first counts, None is left out."""
 _TRAINING_ROWS, _MIN_ROWS = 64, 40
-"""Rows a list of faiss that its centres are found from, and how many there must be (it asks for 39)."""
+"""Rows a list of faiss that its centers are found from, and how many there must be (it asks for 39)."""
 _TINY = 1e-30
 
 

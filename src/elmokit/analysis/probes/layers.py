@@ -1,4 +1,4 @@
-"""Linear probes of every layer of a model, for any labelling of tokens.
+"""Linear probes of every layer of a model, for any labeling of tokens.
 
 Notation: N tokens, T of a sentence, L layers, D width of a vector.
 """
@@ -98,7 +98,7 @@ def probe_tags(
     """Probe every layer, the mean of the layers and their concatenation for the tags of tokens.
 
     Args:
-        embed: gives the layers of tokenised sentences, e.g. `layers_of(embedder)`.
+        embed: gives the layers of tokenized sentences, e.g. `layers_of(embedder)`.
         sets: "train", "dev" and "test"; layers, strengths of L2 and nothing else are chosen on dev.
         metric: what to call the score.
         score: how predicted tags are judged, on dev and test alike.

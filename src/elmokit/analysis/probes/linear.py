@@ -1,4 +1,4 @@
-"""Linear probes: how much of a labelling one softmax per token reads off frozen vectors.
+"""Linear probes: how much of a labeling one softmax per token reads off frozen vectors.
 
 Notation: N tokens, B of a batch, D width of a vector, Y labels, K strengths of L2 that are trained side by side.
 """
@@ -16,7 +16,7 @@ from elmokit.errors import ConfigError, InputError
 
 L2_GRID = (0.0, 1e-5, 1e-4, 1e-3)
 CHUNK = 65_536
-"""Vectors that are converted or labelled at a time."""
+"""Vectors that are converted or labeled at a time."""
 Vectors = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
 Score = Callable[[NDArray[np.int64]], float]
@@ -46,7 +46,7 @@ PROTOCOL = Training()
 
 @dataclass(frozen=True, eq=False)
 class LinearProbe:
-    """A softmax over standardised vectors, of which only the best label is asked for."""
+    """A softmax over standardized vectors, of which only the best label is asked for."""
 
     mean: Tensor  # (D,)
     scale: Tensor  # (D,)

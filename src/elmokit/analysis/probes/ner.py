@@ -31,7 +31,7 @@ def probe_ner(
     """Span F1 of named entities by layer, each token tagged on its own.
 
     Args:
-        embed: gives the layers of tokenised sentences, e.g. `layers_of(embedder)`.
+        embed: gives the layers of tokenized sentences, e.g. `layers_of(embedder)`.
         data_dir: folder of eng.train, eng.testa (to choose on) and eng.testb, plain or compressed.
         seeds: a probe is trained with each.
         training: how a probe is trained.

@@ -66,7 +66,7 @@ def probe_pos(
     """Accuracy of part-of-speech tags by layer.
 
     Args:
-        embed: gives the layers of tokenised sentences, e.g. `layers_of(embedder)`.
+        embed: gives the layers of tokenized sentences, e.g. `layers_of(embedder)`.
         data_dir: a treebank: one file each whose name ends in train.conllu, dev.conllu and test.conllu, plain or
             compressed.
         tags: the treebank's own (xpos) or universal ones.

@@ -208,8 +208,8 @@ def _draw_panel(axes: "Axes", shares: NDArray[np.float64]) -> None:
             continue
         dark = share > 0.6
         hatch = _FEW if share < LOW else _MANY if share > HIGH else None
-        colour = "#ffffff66" if dark else "#00000044"
-        axes.add_patch(Rectangle((layer - 0.5, row - 0.5), 1, 1, fill=False, hatch=hatch, edgecolor=colour, lw=0))
+        color = "#ffffff66" if dark else "#00000044"
+        axes.add_patch(Rectangle((layer - 0.5, row - 0.5), 1, 1, fill=False, hatch=hatch, edgecolor=color, lw=0))
         box = {"boxstyle": "round,pad=0.15", "facecolor": picture.cmap(float(share)), "edgecolor": "none"}
         axes.text(layer, row, f"{share:.2f}", ha="center", va="center", color="w" if dark else "k", bbox=box)
     axes.tick_params(length=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from elmokit.analysis.axes import axis_note, axis_start
-from elmokit.analysis.page import COLOURS
+from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Block, Chart, Report, Table
 from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
 from elmokit.errors import FormatError, InputError
@@ -110,11 +110,11 @@ def chart_curves(task: str, groups: Sequence[CurveGroup]) -> Chart:
 def _draw(figure: "Figure", *, groups: Sequence[CurveGroup], start: float) -> None:
     axes = figure.subplots()
     for number, group in enumerate(groups):
-        colour = COLOURS[number % len(COLOURS)]
+        color = COLORS[number % len(COLORS)]
         for curve in group.curves:
             label = group.label if curve is group.curves[0] else None
-            axes.plot(*zip(*curve.points, strict=True), color=colour, linewidth=1.2, alpha=0.8, label=label)
-            axes.plot(*curve.best, "o", color=colour)
+            axes.plot(*zip(*curve.points, strict=True), color=color, linewidth=1.2, alpha=0.8, label=label)
+            axes.plot(*curve.best, "o", color=color)
     axes.plot([], [], "o", color="#444444", label="best evaluation of a seed")
     axes.set(xlabel="epochs", ylabel=f"{groups[0].metric} on the development set")
     axes.set_xlim(left=0)

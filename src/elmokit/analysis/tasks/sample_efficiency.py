@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from elmokit.analysis.axes import axis_note, axis_start
-from elmokit.analysis.page import COLOURS
+from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.analysis.tasks.learning_curves import read_curve
 from elmokit.tasks.compare import P_TEXT, Comparison, compare, deviation, mean_text, p_text, setting_text
@@ -277,15 +277,15 @@ def _draw(figure: "Figure", *, curve: Curve, start: float) -> None:
         "baseline": [point.scores.baseline.test for point in curve.points],
         "with ELMo": [point.scores.others[0].test for point in curve.points],
     }
-    for (label, scores), colour in zip(sides.items(), COLOURS, strict=False):
+    for (label, scores), color in zip(sides.items(), COLORS, strict=False):
         means, spread = [fmean(own) for own in scores], [deviation(own) for own in scores]
         low, high = ([mean + sign * d for mean, d in zip(means, spread, strict=True)] for sign in (-1, 1))
         band = f"{label}: ± one standard deviation" if any(spread) else None
-        axes.fill_between(shares, low, high, color=colour, alpha=0.2, linewidth=0, label=band)
-        axes.plot(shares, means, "o-", color=colour, label=label)
+        axes.fill_between(shares, low, high, color=color, alpha=0.2, linewidth=0, label=band)
+        axes.plot(shares, means, "o-", color=color, label=label)
     goal = fmean(sides["baseline"][-1])
     whole = f"baseline on {_percent(curve.points[-1].share)} of the training data"
-    axes.axhline(goal, color=COLOURS[0], linestyle=":", linewidth=1, label=whole)
+    axes.axhline(goal, color=COLORS[0], linestyle=":", linewidth=1, label=whole)
     axes.set_xscale("log")
     axes.set_xticks(shares, [_percent(point.share) for point in curve.points])
     axes.minorticks_off()

@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from elmokit.analysis.axes import axis_note, axis_start
-from elmokit.analysis.page import COLOURS
+from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.tasks.compare import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
 from elmokit.tasks.variants import BASELINE, Runs, Variant
@@ -133,13 +133,13 @@ def _draw(figure: "Figure", *, found: Comparison, start: float) -> None:
     axes = figure.subplots()
     sides = (found.baseline, *found.others)
     for place, side in enumerate(sides):
-        colour = COLOURS[min(place, 1)]
-        axes.plot(side.test, [place] * len(side.test), "o", color=colour, alpha=0.5)
-        axes.plot(fmean(side.test), place, "|", color=colour, markersize=20, markeredgewidth=2)
+        color = COLORS[min(place, 1)]
+        axes.plot(side.test, [place] * len(side.test), "o", color=color, alpha=0.5)
+        axes.plot(fmean(side.test), place, "|", color=color, markersize=20, markeredgewidth=2)
     axes.plot([], [], "o", color="#444444", alpha=0.5, label="one seed")
     axes.plot([], [], "|", color="#444444", markersize=14, markeredgewidth=2, label="mean over seeds")
     mean = fmean(found.baseline.test)
-    axes.axvline(mean, color=COLOURS[0], linestyle=":", linewidth=1, label="mean of the baseline")
+    axes.axvline(mean, color=COLORS[0], linestyle=":", linewidth=1, label="mean of the baseline")
     axes.set_yticks(range(len(sides)), [side.label for side in sides])
     axes.margins(y=0.1)
     axes.invert_yaxis()

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from elmokit.analysis.page import COLOURS, CORPUS_COLOURS
+from elmokit.analysis.page import COLORS, CORPUS_COLORS
 from elmokit.analysis.report import Chart, Map, Point
 from elmokit.analysis.usage.groups import Grouping
 from elmokit.analysis.usage.occurrences import Occurrence
@@ -18,14 +18,14 @@ _DIRECTIONS = ("direction of strongest agreement", "direction of second stronges
 
 def map_corpora(word: str, grouping: Grouping, occurrences: Sequence[Occurrence], corpora: Sequence[str]) -> Map:
     """Occurrences with one color per corpus; `corpora` names that of each."""
-    return _map("corpora", f"Occurrences of “{word}” by corpus", grouping, occurrences, corpora, CORPUS_COLOURS)
+    return _map("corpora", f"Occurrences of “{word}” by corpus", grouping, occurrences, corpora, CORPUS_COLORS)
 
 
 def map_groups(
     word: str, grouping: Grouping, occurrences: Sequence[Occurrence], names: Sequence[str], *, one_corpus: bool
 ) -> Map:
     """Occurrences with one color per group, none of which is that of a corpus in the same report."""
-    palette = COLOURS if one_corpus else COLOURS[len(CORPUS_COLOURS) :]
+    palette = COLORS if one_corpus else COLORS[len(CORPUS_COLORS) :]
     own = [names[group] for group in grouping.groups.tolist()]
     return _map("groups", f"Occurrences of “{word}” by group", grouping, occurrences, own, palette, tuple(names))
 
@@ -87,7 +87,7 @@ def _draw_shares(
     height = 0.8 / len(corpora)
     for number, (name, row) in enumerate(zip(corpora, shares, strict=True)):
         places = [group + height * (number - (len(corpora) - 1) / 2) for group in range(len(names))]
-        axes.barh(places, [100 * share for share in row], height, label=name, color=CORPUS_COLOURS[number])
+        axes.barh(places, [100 * share for share in row], height, label=name, color=CORPUS_COLORS[number])
     axes.set_yticks(range(len(names)), names)
     axes.invert_yaxis()
     axes.set(xlabel="% of the corpus's occurrences", ylabel="group")
@@ -97,11 +97,11 @@ def _draw_shares(
 def _draw_shifts(figure: "Figure", *, ranked: Sequence[RankedWord], middle: float) -> None:
     axes = figure.subplots()
     places = range(len(ranked))
-    axes.barh(places, [one.shift for one in ranked], 0.7, color=COLOURS[2], label="shift")
+    axes.barh(places, [one.shift for one in ranked], 0.7, color=COLORS[2], label="shift")
     floors = [one.floor for one in ranked]
     below, above = [place - 0.35 for place in places], [place + 0.35 for place in places]
     axes.vlines(floors, below, above, colors="black", label="to exceed")
-    axes.axvline(middle, color="grey", linestyle="--", linewidth=1, label="middle word")
+    axes.axvline(middle, color="gray", linestyle="--", linewidth=1, label="middle word")
     axes.set_yticks(places, [one.word for one in ranked])
     axes.margins(y=0.01)
     axes.invert_yaxis()

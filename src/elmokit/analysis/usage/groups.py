@@ -6,7 +6,7 @@ no token in common, so what they share is what the word stands for there, and no
 it. Occurrences are therefore laid along the directions in which both sides vary together (by the singular vectors of
 their covariance), and groups are those of k-means.
 
-The number of groups is one more than the directions in which the sides agree: as many groups as that have centres in
+The number of groups is one more than the directions in which the sides agree: as many groups as that have centers in
 that many directions. A direction counts if the sides agree on it more than they do when they are shuffled against each
 other, and clearly so; the strength is corrected for what shuffled sides have, so that it does not depend on how many
 occurrences there are. If there is none, all occurrences are one group.
@@ -57,7 +57,7 @@ class Grouping:
     """Occurrences in groups, the largest first."""
 
     groups: NDArray[np.int64]  # (K,) the group of each occurrence, from 0
-    centres: Floats  # (G, F)
+    centers: Floats  # (G, F)
     agreement: Agreement
 
     @property
@@ -68,7 +68,7 @@ class Grouping:
     @property
     def num_groups(self) -> int:
         """G."""
-        return len(self.centres)
+        return len(self.centers)
 
     @property
     def sizes(self) -> list[int]:
@@ -77,19 +77,19 @@ class Grouping:
 
     @property
     def distances(self) -> Floats:
-        """From every occurrence to every centre: (K, G)."""
-        return np.sqrt(_squared_distances(self.points, self.centres))
+        """From every occurrence to every center: (K, G)."""
+        return np.sqrt(_squared_distances(self.points, self.centers))
 
     @property
     def fits(self) -> Floats:
-        """How clearly each occurrence (K,) is in its group: 1 at its centre, 0 as near to another one's."""
+        """How clearly each occurrence (K,) is in its group: 1 at its center, 0 as near to another one's."""
         if self.num_groups == 1:
             return np.ones(len(self.points))
         nearest = np.sort(self.distances, axis=1)  # (K, G)
         return 1 - nearest[:, 0] / np.where(nearest[:, 1] == 0, 1, nearest[:, 1])
 
     def typical(self, group: int, number: int) -> list[int]:
-        """The occurrences of a group that are nearest to its centre."""
+        """The occurrences of a group that are nearest to its center."""
         return self._first(group, self.distances[:, group], number)
 
     def borderline(self, group: int, number: int) -> list[int]:
@@ -129,7 +129,7 @@ def induce(contexts: NDArray[np.floating], num_groups: int | None = None, *, see
     groups = k_means(points, number, seed=seed)
     order = np.argsort(-np.bincount(groups, minlength=number), kind="stable")  # (G,)
     ranked = np.argsort(order, kind="stable")[groups]  # (K,)
-    return Grouping(ranked, _centres(points, ranked, number), agreement)
+    return Grouping(ranked, _centers(points, ranked, number), agreement)
 
 
 def find_agreement(contexts: NDArray[np.floating], *, seed: int = 0) -> Agreement:
@@ -157,8 +157,8 @@ def _shuffled(before: Floats, behind: Floats, tried: int) -> Floats:
 
 
 def main_directions(vectors: NDArray[np.floating], number: int = _SIDE_DIRECTIONS) -> Floats:
-    """Vectors (K, D), every number of them standardised, in their directions of most variance: (K, F)."""
-    standard = standardise(vectors)  # (K, …)
+    """Vectors (K, D), every number of them standardized, in their directions of most variance: (K, F)."""
+    standard = standardize(vectors)  # (K, …)
     if not standard.shape[1]:
         return np.zeros((len(standard), 1))
     left, values, right = np.linalg.svd(standard, full_matrices=False)
@@ -168,7 +168,7 @@ def main_directions(vectors: NDArray[np.floating], number: int = _SIDE_DIRECTION
     return projected
 
 
-def standardise(vectors: NDArray[np.floating]) -> Floats:
+def standardize(vectors: NDArray[np.floating]) -> Floats:
     """Vectors (K, D) with mean 0 and deviation 1 in every column that varies; the others are left out."""
     wide = np.asarray(vectors, dtype=np.float64)
     spread = wide.std(0)  # (D,)
@@ -178,7 +178,7 @@ def standardise(vectors: NDArray[np.floating]) -> Floats:
 
 
 def k_means(points: Floats, num_groups: int, *, seed: int = 0, restarts: int = _RESTARTS) -> NDArray[np.int64]:
-    """Groups (K,) of points (K, F) with the least squared distances to their centres, the best of several starts."""
+    """Groups (K,) of points (K, F) with the least squared distances to their centers, the best of several starts."""
     draw = np.random.default_rng(seed)
     best, least = np.zeros(len(points), dtype=np.int64), np.inf
     for _ in range(restarts if num_groups > 1 else 0):
@@ -189,38 +189,38 @@ def k_means(points: Floats, num_groups: int, *, seed: int = 0, restarts: int = _
 
 
 def _spread_start(points: Floats, num_groups: int, draw: np.random.Generator) -> Floats:
-    """First centres (G, F) as k-means++ has them: each a point, likelier the farther it is from those before it."""
-    centres = [points[draw.integers(len(points))]]
+    """First centers (G, F) as k-means++ has them: each a point, likelier the farther it is from those before it."""
+    centers = [points[draw.integers(len(points))]]
     distances = np.full(len(points), np.inf)
     for _ in range(num_groups - 1):
-        distances = np.minimum(distances, ((points - centres[-1]) ** 2).sum(1))  # (K,)
+        distances = np.minimum(distances, ((points - centers[-1]) ** 2).sum(1))  # (K,)
         total = distances.sum()
-        centres.append(points[draw.choice(len(points), p=distances / total if total else None)])
-    return np.array(centres)
+        centers.append(points[draw.choice(len(points), p=distances / total if total else None)])
+    return np.array(centers)
 
 
-def _lloyd(points: Floats, centres: Floats) -> tuple[NDArray[np.int64], float]:
+def _lloyd(points: Floats, centers: Floats) -> tuple[NDArray[np.int64], float]:
     groups = np.full(len(points), -1)
     for _ in range(_MAX_STEPS):
-        distances = _squared_distances(points, centres)  # (K, G)
+        distances = _squared_distances(points, centers)  # (K, G)
         nearest = distances.argmin(1)
-        for empty in np.setdiff1d(np.arange(len(centres)), nearest):
+        for empty in np.setdiff1d(np.arange(len(centers)), nearest):
             nearest[distances[np.arange(len(points)), nearest].argmax()] = empty  # the farthest point for itself
             distances[nearest == empty] = 0
         if (nearest == groups).all():
             break
         groups = nearest
-        centres = _centres(points, groups, len(centres))
-    return groups, float(((points - centres[groups]) ** 2).sum())
+        centers = _centers(points, groups, len(centers))
+    return groups, float(((points - centers[groups]) ** 2).sum())
 
 
-def _squared_distances(points: Floats, centres: Floats) -> Floats:
-    products = (points**2).sum(1)[:, None] - 2 * points @ centres.T + (centres**2).sum(1)  # (K, G)
+def _squared_distances(points: Floats, centers: Floats) -> Floats:
+    products = (points**2).sum(1)[:, None] - 2 * points @ centers.T + (centers**2).sum(1)  # (K, G)
     distances: Floats = np.maximum(products, 0)
     return distances
 
 
-def _centres(points: Floats, groups: NDArray[np.int64], num_groups: int) -> Floats:
+def _centers(points: Floats, groups: NDArray[np.int64], num_groups: int) -> Floats:
     """The mean of every group: (G, F)."""
     members = np.eye(num_groups)[groups]  # (K, G)
     means: Floats = members.T @ points / np.maximum(members.sum(0), 1)[:, None]

@@ -129,7 +129,7 @@ def rank_sentence(tokens: Sequence[str], seed: int) -> int:
 def collect(
     corpus: Corpus, forms: Collection[str], *, max_occurrences: int, seed: int = 0, match_case: bool = False
 ) -> Sample:
-    """The occurrences of a word in any of its forms; only lines that can hold one are tokenised.
+    """The occurrences of a word in any of its forms; only lines that can hold one are tokenized.
 
     Args:
         corpus: what to read.

@@ -3,7 +3,7 @@
 Measures of one word, all on what stands around its occurrences:
 
 - APD, the average pairwise distance: the mean cosine distance of an occurrence in one corpus and one in the other, over
-  numbers that were standardised. Beside it stands the same within each corpus, which is what two random halves of one
+  numbers that were standardized. Beside it stands the same within each corpus, which is what two random halves of one
   corpus would have: the shift is what APD is beyond that. It is 0 on average, however many occurrences there are, if
   the word is used alike.
 - PRT, the prototype distance: the cosine distance of the two mean vectors as they are.
@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.usage.groups import Grouping, induce, standardise
+from elmokit.analysis.usage.groups import Grouping, induce, standardize
 from elmokit.errors import InputError
 from elmokit.wording import counted
 
@@ -165,8 +165,8 @@ def _within(units: Floats) -> float:
 
 
 def unit_contexts(contexts: NDArray[np.floating]) -> Floats:
-    """Contexts (K, D), standardised and of length one; if nothing about them varies, all the same."""
-    standard = standardise(contexts)
+    """Contexts (K, D), standardized and of length one; if nothing about them varies, all the same."""
+    standard = standardize(contexts)
     norms = np.linalg.norm(standard, axis=1, keepdims=True)  # (K, 1)
     return standard / np.where(norms == 0, 1, norms) if standard.shape[1] else np.ones((len(standard), 1))
 

@@ -1,6 +1,6 @@
 """A metric that separates senses: directions in which senses of one word differ more than occurrences of one sense.
 
-Each part of a view is centred and brought to length one. Over all words, W is the covariance of occurrences within a
+Each part of a view is centered and brought to length one. Over all words, W is the covariance of occurrences within a
 sense, B that of senses within a word. Vectors are projected on the directions with the greatest ratio λ of B to W
 (linear discriminant analysis over many words at once) and weighted by √(λ / (1 + λ)); then the mean of the word is
 taken off, so that what remains is how an occurrence differs from others of its word.
@@ -87,8 +87,8 @@ def centre_words(vectors: Floats, words: Numbers, reference: Floats, reference_w
     counts = np.bincount(reference_words, minlength=size)  # (words,)
     sums = np.zeros((size, vectors.shape[1]), np.float32)  # (words, K)
     np.add.at(sums, reference_words, reference)
-    centred = vectors - (sums / (counts + MEAN_SHRINKAGE)[:, None]).astype(np.float32)[words]  # (N, K)
-    return _of_length_one(centred)
+    centered = vectors - (sums / (counts + MEAN_SHRINKAGE)[:, None]).astype(np.float32)[words]  # (N, K)
+    return _of_length_one(centered)
 
 
 def _directions(within: NDArray[np.float64], between: NDArray[np.float64]) -> Floats:
@@ -105,9 +105,9 @@ def _directions(within: NDArray[np.float64], between: NDArray[np.float64]) -> Fl
 
 
 def _side_by_side(parts: Sequence[NDArray[Any]], means: Sequence[Floats]) -> Floats:
-    """Parts, each centred and of length one, as one array (N, D)."""
-    centred = [part.astype(np.float32) - mean for part, mean in zip(parts, means, strict=True)]
-    return np.concatenate([_of_length_one(part) for part in centred], axis=1)
+    """Parts, each centered and of length one, as one array (N, D)."""
+    centered = [part.astype(np.float32) - mean for part, mean in zip(parts, means, strict=True)]
+    return np.concatenate([_of_length_one(part) for part in centered], axis=1)
 
 
 def _of_length_one(vectors: Floats) -> Floats:

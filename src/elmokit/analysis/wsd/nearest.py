@@ -126,7 +126,7 @@ def evaluate_wsd(
     one of them also the sum without it.
 
     Args:
-        embed: gives the layers of tokenised sentences.
+        embed: gives the layers of tokenized sentences.
         train: tagged text, such as `read_semcor(path)`.
         sets: tagged text by name, such as `read_wsd_set(folder)`.
         index: WordNet's senses.

@@ -214,7 +214,7 @@ class OwnDump(Embeddings):
         return self._file.vectors(str(index))
 
     def read_sentence(self, index: int) -> Sentence:
-        """See `Embeddings`; neighbours are read in one go."""
+        """See `Embeddings`; neighbors are read in one go."""
         number = index // _BLOCK
         self._file.check_open()
         if self._block[0] != number:

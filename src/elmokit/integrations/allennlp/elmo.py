@@ -61,7 +61,7 @@ class Elmo(nn.Module):
         weight_file: path or URL of the HDF5 weights.
         num_output_representations: mixes to learn.
         requires_grad: let the task tune the biLM.
-        do_layer_norm: normalise each layer over the whole batch before mixing.
+        do_layer_norm: normalize each layer over the whole batch before mixing.
         dropout: on each representation, in training.
         vocab_to_cache: words whose token layer is computed once; their places in it are the ids of `word_inputs`.
         keep_sentence_boundaries: keep the vectors of `<S>` and `</S>`.

@@ -28,7 +28,7 @@ from elmokit.tasks.layers import BiRnn, Dropout
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Rate, Share
 
-COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _NOBODY = "-"
 
 
@@ -255,7 +255,7 @@ class Coref(Task[CorefDocument]):
         return {"sentences": example.sentences, "clusters": clusters}
 
     def to_text(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> RichText:
-        """A line a sentence; the mentions of a cluster have its number and colour."""
+        """A line a sentence; the mentions of a cluster have its number and color."""
         numbered = {Mention(*span): number for number, cluster in enumerate(prediction, 1) for span in cluster}
         by_length = sorted(numbered, key=lambda mention: mention.start - mention.end)  # long ones first
         inner: dict[int, int] = {}  # the cluster of the shortest mention around each token
@@ -268,12 +268,12 @@ class Coref(Task[CorefDocument]):
                 shown.append(" " if number else "\n" if place else "")
                 for mention in by_length:
                     if mention.start == place:
-                        shown.append(f"[{numbered[mention]} ", f"dim {_colour(numbered[mention])}")
-                shown.append(token, f"bold {_colour(inner[place])}" if place in inner else "")
+                        shown.append(f"[{numbered[mention]} ", f"dim {_color(numbered[mention])}")
+                shown.append(token, f"bold {_color(inner[place])}" if place in inner else "")
                 place += 1
                 for mention in reversed(by_length):
                     if mention.end == place:
-                        shown.append("]", f"dim {_colour(numbered[mention])}")
+                        shown.append("]", f"dim {_color(numbered[mention])}")
         return shown
 
 
@@ -290,8 +290,8 @@ def _group_by_length(lengths: Sequence[int]) -> list[list[int]]:
     return groups
 
 
-def _colour(number: int) -> str:
-    return COLOURS[(number - 1) % len(COLOURS)]
+def _color(number: int) -> str:
+    return COLORS[(number - 1) % len(COLORS)]
 
 
 def _parts(score: CorefScore) -> tuple[Fractions, ...]:

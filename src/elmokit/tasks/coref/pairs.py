@@ -82,7 +82,7 @@ class _AddPairs(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, spans: Tensor, left: Tensor, right: Tensor, away: Tensor, weight: Tensor) -> Tensor:
-        """(P, F), the pairs of neighbours first, from (M, G), (M, F), (M, F), (A, F), (G, F)."""
+        """(P, F), the pairs of neighbors first, from (M, G), (M, F), (M, F), (A, F), (G, F)."""
         sums = spans.new_empty(sum(_num_pairs(len(spans), len(away))), left.shape[1])  # (P, F)
         for number, part in enumerate(_by_distance(sums, len(spans), len(away)), 1):
             torch.addmm(left[number:] + away[number - 1], spans[number:] * spans[:-number], weight, out=part)

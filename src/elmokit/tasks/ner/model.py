@@ -24,7 +24,7 @@ from elmokit.text.files import first_line
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
 
-COLOURS = ("cyan", "magenta", "yellow", "green", "blue", "red")
+COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
 class NerSettings(Config):
@@ -165,12 +165,12 @@ class Ner(Task[NerExample]):
         return {"tokens": example.tokens, "entities": entities}
 
     def to_text(self, example: NerExample, prediction: Any, settings: NerSettings) -> RichText:
-        """The sentence with its entities in colour, each with its type."""
+        """The sentence with its entities in color, each with its type."""
         shown = RichText()
         place = 0
         for span in _spans(prediction):
             shown.append("".join(f"{token} " for token in example.tokens[place : span.start]))
-            style = COLOURS[sum(span.type.encode()) % len(COLOURS)]
+            style = COLORS[sum(span.type.encode()) % len(COLORS)]
             shown.append(f"[{' '.join(example.tokens[span.start : span.end])}]", f"bold {style}").append(
                 f"{span.type} ", f"dim {style}"
             )

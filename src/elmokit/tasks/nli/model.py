@@ -134,6 +134,6 @@ class Nli(ClassTask[NliExample]):
         return {"premise": example.premise, "hypothesis": example.hypothesis, "label": prediction}
 
     def to_text(self, example: NliExample, prediction: Any, settings: NliSettings) -> RichText:
-        """The label in colour, then both texts."""
+        """The label in color, then both texts."""
         texts = f"{' '.join(example.premise)}  →  {' '.join(example.hypothesis)}"
         return RichText.assemble((f"{prediction:>13}  ", STYLES[prediction]), texts)

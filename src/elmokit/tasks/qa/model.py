@@ -204,7 +204,7 @@ class Qa(Task[QaExample]):
         return {"question": example.question, "answer": _text(example, prediction), **place}
 
     def to_text(self, example: QaExample, prediction: Any, settings: QaSettings) -> RichText:
-        """The question, and the paragraph with the answer in colour."""
+        """The question, and the paragraph with the answer in color."""
         place = self.to_json(example, prediction, settings)
         context = example.paragraph.text
         return RichText.assemble(

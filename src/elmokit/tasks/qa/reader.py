@@ -137,7 +137,7 @@ def _get(holder: object, key: str, kind: type[Kind], where: str) -> Kind:
 
 
 def read_paragraph(where: str, title: str, text: str) -> Paragraph:
-    """Tokenise a text; `where` says in messages what it is."""
+    """Tokenize a text; `where` says in messages what it is."""
     sentences = tokenize(text)
     if not sentences:
         raise InputError(f"{where} has an empty 'context': remove the paragraph.")

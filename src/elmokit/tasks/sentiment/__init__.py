@@ -1,1 +1,1 @@
-"""Sentiment of sentences and phrases: trees of SST, labelled lines, accuracy."""
+"""Sentiment of sentences and phrases: trees of SST, labeled lines, accuracy."""

@@ -87,7 +87,7 @@ class SentimentModel(TaskModel):
         """See `TaskModel`."""
         if self.training and len(gold) == 1 and self.batch_norm:
             raise InputError(
-                "a training batch of sentiment has one example, but batch normalisation needs two or more: set "
+                "a training batch of sentiment has one example, but batch normalization needs two or more: set "
                 "batch_size to at least 2 and give at least two training examples, or set model.norm to layer."
             )
         return cross_entropy(self._run(texts[0]), gold)
@@ -140,6 +140,6 @@ class Sentiment(ClassTask[SentimentExample]):
         }
 
     def to_text(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> RichText:
-        """The class in colour, then the text."""
+        """The class in color, then the text."""
         name, style = NAMES[settings.num_classes][prediction], STYLES[settings.num_classes][prediction]
         return RichText.assemble((f"{name:>14}  ", style), " ".join(example.tokens))

@@ -31,7 +31,7 @@ from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
 
 NO_PREDICATE = -1
-COLOURS = ("green", "cyan", "magenta", "blue", "red")
+COLORS = ("green", "cyan", "magenta", "blue", "red")
 """Of numbered arguments; all others are yellow."""
 
 
@@ -270,7 +270,7 @@ class Srl(Task[RoleExample]):
         return {"tokens": example.tokens, "predicates": predicates}
 
     def to_text(self, example: RoleExample, prediction: Any, settings: SrlSettings) -> RichText:
-        """A line for each predicate, which is bold; its arguments are in brackets, with labels, in colour."""
+        """A line for each predicate, which is bold; its arguments are in brackets, with labels, in color."""
         if not prediction["frames"]:
             return RichText(" ".join(example.tokens), "dim")
         return RichText("\n").join(_show(example.tokens, frame) for frame in prediction["frames"])
@@ -296,9 +296,9 @@ def _show(tokens: Sequence[str], frame: Any) -> RichText:
         if span is None:
             shown.append(token, style)
             continue
-        colour = COLOURS[int(span.type[-1]) % len(COLOURS)] if span.type[-1].isdecimal() else "yellow"
+        color = COLORS[int(span.type[-1]) % len(COLORS)] if span.type[-1].isdecimal() else "yellow"
         begin, end = "[" * (place == span.start), "]" * (place == span.end - 1)
-        shown.append(f"{begin}{token}{end}", f"{style} {colour}".strip())
+        shown.append(f"{begin}{token}{end}", f"{style} {color}".strip())
         if end:
-            shown.append(span.type, f"dim {colour}")
+            shown.append(span.type, f"dim {color}")
     return shown
