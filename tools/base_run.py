@@ -93,6 +93,8 @@ class BaseRun(Parts):
                     start_new_session=True,
                 )
             self.write(self.pid_file, f"{process.pid}\n")
+            while self.pid() is None and process.poll() is None:  # for a moment it has no name yet
+                time.sleep(POLL_SECONDS)
         for _ in range(round(wait / POLL_SECONDS)):
             time.sleep(POLL_SECONDS)
             if process.poll() is not None:

@@ -150,7 +150,10 @@ def test_a_stale_pid_file(text: str, still: BaseRun) -> None:
 def test_a_number_that_another_process_has_now(more: list[str], still: BaseRun) -> None:
     still.home.mkdir()
     words = [word.format(run=still.run) for word in more]
-    with subprocess.Popen([sys.executable, "-c", "input()", *words], stdin=subprocess.PIPE) as process:
+    command, pipe = [sys.executable, "-c", "print(flush=True); input()", *words], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # until it is there, with its arguments
         still.pid_file.write_text(f"{process.pid}\n", encoding="utf-8")
         assert still.pid() is None
         with pytest.raises(Failure, match="not going"):

@@ -110,7 +110,7 @@ def test_sigkill_at_any_moment_of_a_long_life(tmp_path: Path) -> None:
 
 @pytest.mark.extended
 def test_sigkill_at_many_moments_of_a_long_life(tmp_path: Path) -> None:
-    kills = kill_often(tmp_path, 60)
+    kills = kill_often(tmp_path, 40)
     assert [kill for kill in kills if kill["differs"]] == []
 
 
