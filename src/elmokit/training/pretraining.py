@@ -252,7 +252,7 @@ class Run:
     def _check_tokenizer(self, trained: TokenizerConfig | None) -> None:
         """Report text that is cut by several tokenizers, or by another one than the text before it."""
         check_training_text(trained, self.train_files, self.config.corpus.input)
-        if self.tokenizer is None:
+        if self.tokenizer is None and self.train_files:
             warnings.warn(
                 "the training text was tokenized in more than one way, so words may be cut differently from file to "
                 "file: give text of one tokenizer, e.g. all of it raw.",
