@@ -103,7 +103,7 @@ def check_name(output: str | Path) -> Path:
                 f"the name {str(output)[:40]}… is too long for a file or folder: give a shorter one."
             ) from None
         if error.errno == errno.ENOTDIR:
-            above = next(parent for parent in final.parents if parent.exists())
+            above = next(parent for parent in Path(output).parents if parent.exists())
             raise FormatError(f"{above} is a file, so {output} cannot be inside it: give another name.") from None
     return final
 

@@ -4,8 +4,8 @@ from tests.campaign.command_row import DATA, TESTED, row
 
 ROWS = [
     # pretrain
-    row("pretrain", 2, "Missing argument 'CONFIG"),
-    row("pretrain tiny", 2, "Missing option '--train"),
+    row("pretrain", 2, "Missing option '--output"),
+    row("pretrain tiny", 2, "Missing option '--output"),
     row("pretrain tiny --train prose.txt", 2, "Missing option '--output"),
     row("pretrain tinny --train prose.txt --output out", 1, "tinny", "no preset named", "there is no file"),
     row(

@@ -2,6 +2,7 @@
 
 import os.path
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -11,22 +12,24 @@ from typer.models import Default
 
 class _Command(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        """Parse as ever, but first say more of two mistakes than a parser can."""
+        """Parse as ever, but say more of two mistakes than a parser can."""
+        typed: Any = {}
         if args and not ctx.resilient_parsing:
-            given, extra, _ = self.make_parser(ctx).parse_args(args=list(args))
-            if not given.get("help"):
-                self._refuse_empty_paths(ctx, given)
-                if extra:
-                    self._refuse_expanded_pattern(ctx, args)
-        return super().parse_args(ctx, args)
+            typed, extra, _ = self.make_parser(ctx).parse_args(args=list(args))
+            if extra and not typed.get("help"):
+                self._refuse_expanded_pattern(ctx, args)
+        rest = super().parse_args(ctx, args)
+        self._refuse_empty_paths(ctx, typed)
+        return rest
 
-    def _refuse_empty_paths(self, ctx: typer.Context, given: Any) -> None:
+    def _refuse_empty_paths(self, ctx: typer.Context, typed: Any) -> None:
         """Refuse "" as a path, which Python takes for the working directory."""
         for parameter in self.get_params(ctx):
-            if getattr(parameter.type, "name", "") not in ("path", "file", "directory"):
-                continue
-            value = given.get(parameter.name)
-            if value == "" or (isinstance(value, list | tuple) and "" in value):
+            given, value = typed.get(parameter.name), ctx.params.get(parameter.name)
+            is_empty = given == "" or (isinstance(given, list | tuple) and "" in given)
+            if is_empty and any(
+                isinstance(one, Path) for one in (value if isinstance(value, list | tuple) else [value])
+            ):
                 is_option = parameter.param_type_name == "option"
                 name = max(parameter.opts, key=len) if is_option else parameter.metavar
                 raise typer.BadParameter("it is empty: give a path.", ctx=ctx, param_hint=name)

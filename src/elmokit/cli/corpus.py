@@ -163,7 +163,8 @@ def _check_folder(output: Path) -> None:
     """Refuse a place that cannot be written to before hours are spent on what goes there."""
     from elmokit.filesystem import check_name
 
-    if output.is_dir() or not check_name(output).parent.is_dir():
+    parent = check_name(output).parent
+    if output.is_dir() or not parent.is_dir():
         raise typer.BadParameter(f"{output} is no name for a file in an existing folder.", param_hint="--output")
 
 
