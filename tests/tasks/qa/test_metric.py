@@ -1,4 +1,4 @@
-from dataclasses import replace
+from dataclasses import astuple, replace
 
 import pytest
 
@@ -68,7 +68,7 @@ def test_the_best_answer_counts_and_what_is_missing_is_wrong() -> None:
         question("4", "Lady Gaga"),
     ]
     predictions = {"1": "Gold color", "2": "Carolina Broncos", "4": "", "elsewhere": "gold"}
-    assert score_answers(examples, predictions) == pytest.approx(AnswerScore(0.25, (1 + 2 / 3) / 4, 4, 1))
+    assert astuple(score_answers(examples, predictions)) == pytest.approx((0.25, (1 + 2 / 3) / 4, 4, 1))
 
 
 def test_no_questions_are_zero() -> None:
