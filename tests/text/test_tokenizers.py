@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -29,6 +31,7 @@ NOT_STATED = TokenizerConfig(name="elmokit")
 
 # --- The version -----------------------------------------------------------------------------------------------------
 
+ROOT = Path(__file__).parents[2]
 PROSE = Path(__file__).parents[1] / "fixtures" / "prose.txt"
 HARD = """
 Dr. No can't stay; couldn't've! I don’t, we'll, John's, dogs' bones, AT&T's, O'Neil at ten o'clock. Cannot? Gimme 'em!
@@ -179,3 +182,22 @@ def test_text_to_train_on(tmp_path: Path) -> None:
 )
 def test_in_a_table(trained: TokenizerConfig | None, expected: str) -> None:
     assert describe_tokenizer(trained) == expected
+
+
+# --- Early versions of Python 3.11 -----------------------------------------------------------------------------------
+
+
+def test_greedy_groups_find_the_same_tokens() -> None:
+    """CPython before 3.11.5 cannot match possessive groups, so patterns there are greedy."""
+    script = (
+        "import sys; info = sys.version_info; sys.version_info = (3, 11, 2)\n"
+        "from elmokit.text import sentences; assert sentences.KEEP == ''\n"
+        "sys.version_info = info\n"
+        "from tests.text.test_tokenizers import HARD, PROSE\n"
+        "from elmokit.text.tokenize import tokenize\n"
+        "text = PROSE.read_text(encoding='utf-8') + HARD\n"
+        "print(ascii([tuple(token) for sentence in tokenize(text) for token in sentence]))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, cwd=ROOT)
+    text = PROSE.read_text(encoding="utf-8") + HARD
+    assert done.stdout.strip() == ascii([tuple(token) for sentence in tokenize(text) for token in sentence])

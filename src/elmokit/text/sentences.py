@@ -7,6 +7,7 @@ in the length of the text.
 """
 
 import re
+import sys
 import unicodedata
 
 from elmokit.arguments import shown
@@ -70,10 +71,14 @@ _SPEECH = (
     "returned|interrupted|burst out|broke in|put in|observed|remarked|groaned|growled|snapped|stammered"
 )
 
+KEEP = "+" if sys.version_info >= (3, 11, 5) else ""
+"""Makes a repeated group possessive. CPython before 3.11.5 hangs or fails on such groups (gh-106052), so there they are
+greedy. The matches are the same, because only optional parts follow these groups."""
+
 _PARAGRAPH = re.compile(r"\n\s*\n\s*|\r[^\S\n]*\r\s*|\u2029\s*")
 _END_MARK = re.compile(
     # Marks with closing quotes, brackets and note numbers, then the white space; dots set apart count as one mark.
-    rf"([.!?…‽]++(?:\s[.!?]++(?!\w))*+)((?:[{_CLOSERS}]|\[\d{{1,3}}\])*+)(\s*+)"
+    rf"([.!?…‽]++(?:\s[.!?]++(?!\w))*{KEEP})((?:[{_CLOSERS}]|\[\d{{1,3}}\])*{KEEP})(\s*+)"
     # Marks of scripts that need no space after them.
     rf"|[。！？｡．؟۔।॥]++[{_CJK_CLOSERS}]*+"
 )

@@ -76,10 +76,11 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
 
     Built on first use. Repetitions are bounded or possessive, so no text makes the matching slower than linear.
     """
+    keep = sentences.KEEP
     mark = f"[{_extenders()}]"
     letter = rf"[^\W_{_HAN}{_HIRAGANA}{_KATAKANA}{_PROLONGED}]"
-    letters = f"(?:{letter}++|{mark}++)++"
-    emoji_unit = rf"[{_EMOJI}](?:\ufe0f|[\U0001f3fb-\U0001f3ff])*+\u20e3?[\U000e0020-\U000e007f]*+"
+    letters = f"(?:{letter}++|{mark}++)+{keep}"
+    emoji_unit = rf"[{_EMOJI}](?:\ufe0f|[\U0001f3fb-\U0001f3ff])*{keep}\u20e3?[\U000e0020-\U000e007f]*+"
     link = r"[^\s<>\"“”«»|`「」『』（）【】《》〈〉。、，！？｡．؟۔।॥]"
     joint = (
         rf"(?:(?<!\d)['’]|['’](?!\d)|[\-‐‑/&·׳״־])(?={letter})|_++(?={letter})|(?<=\d)[,:](?=\d)"
@@ -90,13 +91,13 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
         "link": (
             rf"(?:https?|ftps?|file|ssh|git|svn|irc)://{link}++|mailto:{link}++|(?i:www)\.{link}++"
             rf"|(?:[A-Za-z0-9][A-Za-z0-9\-]{{0,62}}\.){{1,8}}(?:{_DOMAINS})(?![\w&@]|[.\-]\w)(?::\d{{1,5}})?(?:/{link}*+)?"
-            rf"|(?<![^\W_])(?:(?:~|\.\.?)?(?:/[\w.\-]++)++/?|[A-Za-z]:\\{link}++)"
+            rf"|(?<![^\W_])(?:(?:~|\.\.?)?(?:/[\w.\-]++)+{keep}/?|[A-Za-z]:\\{link}++)"
         ),
         "email": r"[\w.+%\-]{1,64}@(?:[^\W_][\w\-]{0,62}\.){1,8}[^\W\d_]{2,24}(?!\w)",
         "handle": r"@(?=[^\W\d])\w++|\#(?=\d*+[^\W\d])\w++",
         "emoji": (
             rf"[\U0001f1e6-\U0001f1ff]{{2}}|[0-9\#*]\ufe0f?\u20e3"
-            rf"|{emoji_unit}(?:\u200d{emoji_unit})*+|[©®™‼⁉ℹ↔-↪〰]\ufe0f"
+            rf"|{emoji_unit}(?:\u200d{emoji_unit})*{keep}|[©®™‼⁉ℹ↔-↪〰]\ufe0f"
         ),
         "emoticon": (
             r"(?<![^\W_])(?:(?:[:;]['’]?[\-^]?|=)(?:\)+|\(+|\]+|\[+|[DPp])(?!\w)|:-?[/\\|*](?![\w/])|<3+(?!\d)|\^_{0,3}\^|-_{1,3}-)"
@@ -105,11 +106,11 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
             r"(?i:(?<!\d)['’](?:\d\ds?|em|til|till|tis|twas|twere|twill|twould|n['’]?|cause|cos|cuz|bout|neath|s|m|d|ll|re|ve))"
             r"(?![\w'’])"
         ),
-        "repeat": r"\.{2,}|…+|[!?‽]++|[！？]++|''|``|’’|(?P<again>[\-–—―=_~*+^|\\/<>•#])(?P=again)++",
+        "repeat": rf"\.{{2,}}|…+|[!?‽]++|[！？]++|''|``|’’|(?P<again>[\-–—―=_~*+^|\\/<>•#])(?P=again)+{keep}",
         "money": r"(?:US|HK|NZ|AU|CA|[ACS])\$(?=\d)",
         "word": (
             rf"(?:(?:(?<![\w)\]%])[-+−])?\.?(?=\d)|(?<![^(\[\"'“‘`])(?:-(?=[a-z])|\.(?=(?:{_ENDINGS})(?!\w))))?"
-            rf"{letters}(?:(?:{joint}){letters})*+(?:-(?=$|[,;)])|(?:\+\+?|\#)(?=$|[,;.)]))?"
+            rf"{letters}(?:(?:{joint}){letters})*{keep}(?:-(?=$|[,;)])|(?:\+\+?|\#)(?=$|[,;.)]))?"
         ),
         "east": f"[{_HAN}]|[{_HIRAGANA}{_PROLONGED}]++|[{_KATAKANA}{_PROLONGED}]++",
         "other": r"[\s\S]",
