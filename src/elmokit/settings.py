@@ -35,7 +35,8 @@ def read_nones(values: dict[str, Any], kind: type[Config], groups: Groups | None
         place: Any = values
         for parent in parents:
             place = place.get(parent) if isinstance(place, dict) else None
-        if setting.optional and isinstance(place, dict) and str(place.get(last)).lower() in ("none", "null"):
+        value = place.get(last) if isinstance(place, dict) else None
+        if setting.optional and isinstance(value, str) and value.lower() in ("none", "null"):
             place[last] = None
 
 

@@ -1,7 +1,9 @@
 """The help of every command: the same manners everywhere, and what is shown is what works."""
 
 import re
+import shlex
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,12 @@ WRITES = [
     "analyze learning-curves",
     "analyze senses",
 ]
+NEED_MORE = {
+    *("task train", "task evaluate", "task predict", "task compare", "build-engine"),
+    *(f"analyze {name}" for name in ("pos", "wsd", "layer-weights", "learning-curves", "mixing", "placement")),
+    "analyze sample-efficiency",
+}
+"""Commands whose examples name files that only a user of tasks has, or that need a compiler."""
 BRITISH = re.compile("analys(?!i|t)|neighbour|colour|behaviour|tokenis|favour|normalis")
 
 
@@ -81,6 +89,23 @@ def test_examples(path: tuple[str, ...], run: Call) -> None:
     examples = done.stdout.partition("Examples:")[2]
     assert examples.splitlines()[1].strip().startswith(f"elmokit {' '.join(path)}")
     assert_help_has_examples(run, *path)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*held-out sentences")
+def test_first_examples_work_on_the_sentences_of_the_readme(run: Call, folder: Path) -> None:
+    readme = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+    [sentences] = re.findall(r"printf '(.+)' > sentences.txt", readme)
+    (folder / "sentences.txt").write_text(sentences.replace("\\n", "\n"))
+    tried = []
+    for path in sorted(SHOWN, key=lambda path: path != ("convert",)):  # which makes my-model
+        first = run(*path, "--help").stdout.partition("Examples:")[2].splitlines()[1].strip()
+        if " ".join(path) in NEED_MORE:
+            continue
+        done = run(*shlex.split(first)[1:])
+        assert done.returncode == 0, f"{first}: {done.stderr}"
+        tried.append(first)
+    assert len(tried) >= 13 and sum("sentences.txt" in line for line in tried) >= 10
 
 
 @pytest.mark.parametrize("path", WRITES)

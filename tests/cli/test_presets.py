@@ -42,6 +42,14 @@ def test_the_settings_are_those_of_the_file_and_its_defaults(kind: str, name: st
         assert row["explanation"], row
 
 
+def test_what_is_not_set_is_called_none(run: Call) -> None:
+    lines = run("presets", "tiny").stdout.splitlines()
+    assert "loop.max_steps = none" in lines
+    assert not [line for line in lines if line.endswith("= null")]
+    values = {row["name"]: row["value"] for row in json.loads(run("presets", "tiny", "--json").stdout)["settings"]}
+    assert values["loop.max_steps"] is None
+
+
 def flat(values: dict[str, object], prefix: str = "") -> dict[str, object]:
     found: dict[str, object] = {}
     for key, value in values.items():

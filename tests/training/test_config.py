@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from elmokit.errors import ConfigError
+from elmokit.settings import list_settings
+from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.training.config import FinetuneConfig, PretrainConfig, preset_names, read_run
 
 
@@ -31,6 +33,28 @@ def test_changes_by_dotted_name() -> None:
     assert (found.optimizer.learning_rate, found.loss.kind, found.corpus.max_vocab, found.seed) == (1e-3, "full", 90, 7)
     assert found.build_model(90).lstm.cell_dim == 24
     assert read_run(PretrainConfig, "tiny").seed == 0
+
+
+@pytest.mark.parametrize("word", ["none", "None", "null", '"none"'])
+def test_a_setting_that_may_be_none_can_be_set_to_it(word: str, tmp_path: Path) -> None:
+    changes = {"corpus.max_vocab": word, "optimizer.clip_norm": word, "model.lstm.cell_clip": word}
+    found = read_run(PretrainConfig, "tiny", changes)
+    assert (found.corpus.max_vocab, found.optimizer.clip_norm) == (None, None)
+    assert found.build_model(90).lstm.cell_clip is None
+    (tmp_path / "a.toml").write_text(f"[optimizer]\nclip_norm = '{word.strip(chr(34))}'\n")
+    assert read_run(FinetuneConfig, str(tmp_path / "a.toml")).optimizer.clip_norm is None
+    task = read_task_config("ner", "small", {"words.max_vectors": word, "elmo.place": "none"})
+    assert (task.words.max_vectors, task.elmo.place) == (None, "none")
+
+
+def test_every_setting_that_explains_none_may_be_none() -> None:
+    explained = 0
+    for kind in (PretrainConfig, FinetuneConfig, TaskConfig):
+        for setting in list_settings(kind, kind.groups).values():
+            if "none:" in setting.explanation:
+                explained += 1
+                assert setting.optional, setting.name
+    assert explained >= 5
 
 
 def test_files_of_both_kinds(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def convert(
 
     \b
     Examples:
+      elmokit convert mini my-model
       elmokit convert elmo_2x1024_options.json small/
       elmokit convert small/ small-for-allennlp/ --to bilm
       elmokit convert many-langs/de german/

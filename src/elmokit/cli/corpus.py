@@ -41,7 +41,7 @@ def check(
 
     \b
     Examples:
-      elmokit corpus check corpus.txt.xz
+      elmokit corpus check sentences.txt
       elmokit corpus check 'data/train-*.txt.gz' --vocab vocab.txt --heldout 'data/heldout-*.txt.gz' --json
     """  # noqa: D301
     from elmokit.corpus.check import check_corpus
@@ -79,8 +79,8 @@ def vocab(
 
     \b
     Examples:
-      elmokit corpus vocab corpus.txt.xz --output vocab.txt --min-count 3
-      elmokit corpus vocab 'data/**/*.txt' --output vocab.txt --max-size 100000
+      elmokit corpus vocab sentences.txt --output vocab.txt
+      elmokit corpus vocab 'data/**/*.txt' --output vocab.txt --max-size 100000 --min-count 3
     """  # noqa: D301
     from elmokit.corpus.counting import build_vocabulary, check_vocabulary_output, count_words, write_vocabulary_atomic
     from elmokit.text.files import find_files
@@ -127,7 +127,7 @@ def shard(
 
     \b
     Examples:
-      elmokit corpus shard corpus.txt.xz --output shards --shards 8
+      elmokit corpus shard sentences.txt --output shards --shards 2
       elmokit corpus shard 'data/*.txt' --output shards --shards 100 --compression gz
     """  # noqa: D301
     from elmokit.corpus.shards import write_shards

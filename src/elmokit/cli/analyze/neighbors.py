@@ -69,7 +69,7 @@ def neighbors(
 
     \b
     Examples:
-      elmokit analyze neighbors "He made a spectacular play." --word play --corpus corpus.txt
+      elmokit analyze neighbors "He made a spectacular play." --word play --corpus sentences.txt
       elmokit analyze neighbors "They saw a play." --word play --corpus c.txt --layers 1 --layers 2
       elmokit analyze neighbors --type playfull --corpus corpus.txt
     """  # noqa: D301

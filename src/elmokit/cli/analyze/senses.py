@@ -60,7 +60,7 @@ def senses(
 
     \b
     Examples:
-      elmokit analyze senses play --corpus corpus.txt
+      elmokit analyze senses play --corpus sentences.txt
       elmokit analyze senses play --forms plays,played --corpus 'text/*.xz' --output page
       elmokit analyze senses play --corpus corpus.txt --against later.txt
       elmokit analyze senses --rank 20 --min-count 2 --corpus corpus.txt --against later.txt

@@ -1,0 +1,66 @@
+"""Somebody else may have changed torch's default dtype: what elmokit computes stays the same."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from elmokit import Elmo
+from elmokit.embedding.embedder import Embedder
+from elmokit.errors import ConfigError
+from elmokit.model.bilm import BiLM
+from elmokit.model.engines.int8 import row_steps
+from elmokit.training.perplexity import measure_perplexity, score_sentences
+from elmokit.training.substitutes import find_substitutes
+from tests.conftest import build_tiny
+
+SENTENCES = [["the", "play", "was", "naïve"], ["they", "play"], [], ["a"] * 70]
+CALLS: dict[str, Callable[[BiLM], Any]] = {
+    "embed": lambda bilm: Embedder(bilm, threads=1).embed(SENTENCES),
+    "warm": lambda bilm: Embedder(bilm, threads=1, state="warm").embed(SENTENCES),
+    "carry": lambda bilm: Embedder(bilm, threads=2, state="carry").embed(SENTENCES, batch_size=2),
+    "mixed": lambda bilm: Embedder(bilm, threads=2).embed(SENTENCES[:2], layers=[0.5, 0.2, 0.3], pooling="mean"),
+    "encode": lambda bilm: Embedder(bilm, threads=1).encode(["The play was naïve.", "They play."]),
+    "score": lambda bilm: [(one.forward, one.backward) for one in score_sentences(bilm, SENTENCES)],
+    "perplexity": lambda bilm: measure_perplexity(bilm, [" ".join(SENTENCES[0])]).forward,
+    "substitutes": lambda bilm: [one.score for one in find_substitutes(bilm, SENTENCES[0], 1, number=3)],
+    "elmo": lambda bilm: Elmo(bilm, dropout=0)(bilm.to_char_ids(SENTENCES)).representations[0].detach().numpy(),
+}
+
+
+@pytest.fixture
+def double() -> Iterator[Callable[[], None]]:
+    """What makes float64 the default, until the test ends."""
+    yield lambda: torch.set_default_dtype(torch.float64)
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.usefixtures("engine_mode")
+@pytest.mark.parametrize("name", CALLS)
+def test_results_do_not_depend_on_it(name: str, double: Callable[[], None]) -> None:
+    bilm = build_tiny("softmax")
+    expected = CALLS[name](bilm)
+    double()
+    for found, own in zip(_flat(CALLS[name](bilm)), _flat(expected), strict=True):
+        assert found.dtype == own.dtype
+        np.testing.assert_array_equal(found, own)
+
+
+def test_int8_does_not_depend_on_it(double: Callable[[], None]) -> None:
+    bilm = build_tiny("softmax")
+    try:
+        expected = Embedder(bilm, threads=1, int8=True).embed(SENTENCES)
+    except ConfigError as error:  # this processor or torch has no such products
+        pytest.skip(str(error))
+    double()
+    row_steps.cache_clear()
+    for found, own in zip(Embedder(bilm, threads=1, int8=True).embed(SENTENCES), expected, strict=True):
+        np.testing.assert_array_equal(found, own)
+
+
+def _flat(values: Any) -> list[Any]:
+    if isinstance(values, list | tuple):
+        return [one for value in values for one in _flat(value)]
+    return [np.asarray(values)]
