@@ -7,6 +7,7 @@ import random
 import shutil
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,12 +19,14 @@ import elmokit
 from elmokit.analysis.neighbors import build as neighbor_build
 from elmokit.analysis.neighbors.build import corpus_hash, find_index, open_index
 from elmokit.analysis.neighbors.index import BLOCK, NeighborIndex, is_finished
+from elmokit.config import TokenizerConfig
 from elmokit.embedding import windows
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.model.bilm import BiLM
+from elmokit.text.input_kind import Input
 from tests.tolerances import assert_close_halves
 
 WORDS = ["The", "play", "was", "naïve", "模型", ".", "grounder", "Alusik", "'s", "on"]
@@ -340,3 +343,15 @@ def test_an_unfinished_index_of_another_version(embedder: Embedder, corpus: Path
 def test_embedders_with_other_layers(bilm: BiLM, corpus: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="give one with state 'reset' and without int8"):
         open_index(Embedder(bilm, threads=1, **settings), corpus, tmp_path / "index")
+
+
+@pytest.mark.parametrize(("input", "expected"), [("text", 1), ("tokens", 0)])
+@pytest.mark.filterwarnings("always")
+def test_a_model_of_another_tokenizer_is_reported(
+    input: Input, expected: int, whole_bilm: BiLM, corpus: Path, tmp_path: Path
+) -> None:
+    tokenizer = TokenizerConfig(name="elmokit", version=99)
+    whole_bilm.config = whole_bilm.config.model_copy(update={"tokenizer": tokenizer})
+    with warnings.catch_warnings(record=True) as told:
+        open_index(Embedder(whole_bilm, threads=1), corpus, tmp_path / "index", input=input)
+    assert sum("trained with version 99" in str(one.message) for one in told) == expected

@@ -12,8 +12,9 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.int8 import row_steps
-from elmokit.training.perplexity import measure_perplexity, score_sentences
-from elmokit.training.substitutes import find_substitutes
+from elmokit.scoring.perplexity import measure_perplexity
+from elmokit.scoring.sentences import score_sentences
+from elmokit.scoring.substitutes import find_substitutes
 from tests.conftest import build_tiny
 
 SENTENCES = [["the", "play", "was", "naïve"], ["they", "play"], [], ["a"] * 70]

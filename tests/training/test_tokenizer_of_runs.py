@@ -58,6 +58,9 @@ def test_runs_older_than_the_record_resume(
     assert content is not None and not [name for name in content["identity"] if "tokenizer" in name]
     assert go_on(given, output, 8).steps == 8
     assert load(output / "model").config.tokenizer == TokenizerConfig(name="elmokit", version=1)
+    change(output / "best/config.json", "model", "tokenizer")  # as if no later evaluation had been better
+    go_on(given, output, 8)
+    assert load(output / "model").config.tokenizer == TokenizerConfig(name="elmokit", version=1)
 
 
 def test_raw_text_of_another_version_is_refused(
