@@ -116,6 +116,14 @@ def test_the_named_place_comes_first_then_the_directory(tmp_path: Path) -> None:
     assert characters_of(load(directory)).max_characters == 13
 
 
+@pytest.mark.parametrize("config_path", ["../../cnn.json", "{}/cnn.json", "configs/../../../cnn.json"])
+def test_an_architecture_far_from_the_model_is_not_read(config_path: str, tmp_path: Path) -> None:
+    (tmp_path / "cnn.json").write_text("{}")
+    config_path = config_path.format(tmp_path)
+    directory = write_many_langs(tmp_path / "models" / "m", config_path=config_path, architecture_path="mine.json")
+    refused(directory, FormatError, "lacks its architecture file.*copy")
+
+
 @pytest.mark.parametrize("config_path", ["/no/such.json", "x" * 5000, "nul\0nul", "", "configs\\mine.json"])
 def test_a_missing_architecture_is_refused(config_path: str, tmp_path: Path) -> None:
     refused(write_many_langs(tmp_path / "m", config_path=config_path), FormatError, "lacks its architecture file.*copy")

@@ -77,6 +77,14 @@ def read(directory: Path) -> ModelParts:
     return ModelParts(config, tensors | softmax, vocabulary, indexer)
 
 
+def _is_near(path: Path, directory: Path) -> bool:
+    """Whether a path is in a model's folder or beside it: a model must not make us read other files."""
+    try:
+        return path.resolve().is_relative_to(directory.resolve().parent)
+    except (OSError, ValueError):  # no file can have such a name
+        return False
+
+
 def _read_architecture(directory: Path) -> dict[str, Any]:
     """Find the architecture JSON where config.json says, else by its name here or in configs/."""
     saved = read_settings(directory / CONFIG)
@@ -84,7 +92,10 @@ def _read_architecture(directory: Path) -> dict[str, Any]:
     if not isinstance(named, str):
         raise ConfigError(f"{directory / CONFIG} has no config_path: it is not from an ELMoForManyLangs model.")
     base = Path(named.replace("\\", "/")).name
-    for candidate in (directory / named, directory / base, directory / "configs" / base):
+    candidates = [directory / base, directory / "configs" / base]
+    if _is_near(directory / named, directory):
+        candidates.insert(0, directory / named)
+    for candidate in candidates:
         if os.path.isfile(candidate):  # false, not an error, for a name that no file can have
             architecture = read_settings(candidate)
             break
