@@ -23,9 +23,9 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import elmokit
-from bench.machine import provenance
 from bench.places import DATA
 from bench.probes import FOLDERS, QUICK_CHOOSE, QUICK_TRAIN, percent, probe_pos
+from bench.provenance import provenance
 from elmokit.analysis.embed import layers_of
 from elmokit.analysis.probes.layers import Tagged, probe_tags
 from elmokit.analysis.probes.linear import PROTOCOL

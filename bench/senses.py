@@ -168,8 +168,9 @@ def main() -> None:
     if arguments.model in PEERS:
         torch.set_num_threads(arguments.threads or torch.get_num_threads())
         embed, result["model_sha256"] = PEERS[arguments.model](arguments)
-        result["wsd"] = wsd_scores(embed, arguments.data, parts)
-        print_wsd(result["wsd"])
+        scores = wsd_scores(embed, arguments.data, parts)
+        result["wsd"] = scores
+        print_wsd(scores)
     else:
         embedder = Embedder.from_pretrained(arguments.model, threads=arguments.threads)
         embed = keep_layers(LayerStore(embedder), [])

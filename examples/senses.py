@@ -40,7 +40,7 @@ class Shares(NamedTuple):
     def beats_both(self, layer: int) -> bool:
         """Whether a layer is two standard errors above guessing, and above random weights."""
         clearly = self.guess + 2 * (self.guess * (1 - self.guess) / self.number) ** 0.5
-        return self.layers[layer] > max(clearly, self.random[layer])
+        return bool(self.layers[layer] > max(clearly, self.random[layer]))
 
 
 class Study(NamedTuple):

@@ -25,6 +25,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ class BaseRun(Parts):
         source = self.root / name
         if "tokens" not in _read_json(source / "snapshot.json") or not (source / "model").exists():
             raise Failure(f"{source} is no snapshot: give one that `snapshot` wrote, or leave it out of the settings.")
-        self._make(self.snapshot_copy, lambda folder: shutil.copytree(source, folder))
+        self._make(self.snapshot_copy, partial(_copy, source))
 
     def pid(self) -> int | None:
         """The number of the process, if it lives; a process that was given the number of a dead one is another."""
@@ -297,6 +298,10 @@ def _best(entries: Entries) -> tuple[float, dict[str, Any]] | None:
         for e in _measured(entries)
     ]
     return min(found, key=lambda pair: pair[0], default=None)
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copytree(source, target)
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import re
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PLACES = ("README.md", "CONTRIBUTING.md", "docs", "src", "bench", "tools", "examples", "tests")
@@ -78,13 +78,12 @@ def project_files(paths: Sequence[Path]) -> Iterator[Path]:
 
 def help_texts() -> Iterator[tuple[str, str]]:
     """What every command says of itself, in one line each, so that no phrase is divided."""
-    import click
     import typer
     from typer.testing import CliRunner
 
     from elmokit.cli.main import app
 
-    def walk(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    def walk(command: Any, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
         yield path
         for name, found in getattr(command, "commands", {}).items():
             if not found.hidden:

@@ -162,7 +162,7 @@ def test_progress_is_reported(
     source: Path, out: Path, embedder: Embedder, small_windows: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bulk, "REPORT_RECORDS", 3)
-    seen: list[bulk.Progress] = []
+    seen: list[bulk.EmbedProgress] = []
     options = EmbedOptions(input="tokens")
     embed_file(source, out, embedder, options, report=lambda progress: seen.append(replace(progress)))
     assert [progress.num_lines for progress in seen] == [2, 4, 6, 8, *[8] * 3]

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tools.base_run import BaseRun, git
+from tools.base_parts import git
+from tools.base_run import BaseRun
 
 import elmokit
 from tests.training.runs import BASE, KINDS, merge, write_sentences

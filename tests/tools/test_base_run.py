@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.base_run import BaseRun, Failure, git
+from tools.base_parts import Failure, git
+from tools.base_run import BaseRun
 
 from elmokit.formats import load
 from tests.tools.homes import Commands, commit, make_data, make_home, make_root, make_settings, read_settings

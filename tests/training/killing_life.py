@@ -48,7 +48,7 @@ def live(output: Path, corpus: dict[str, list[str]], number: int, deadly: int | 
             request_finish(output)
         return take_batches(self, *others)
 
-    Loop._take_step, Loop._take_batches = stopping, asking  # type: ignore[method-assign]
+    Loop._take_step, Loop._take_batches = stopping, asking
     warnings.filterwarnings("ignore", "this processor has no instructions for bfloat16")
     moments = TrainingMoments(output, deadly)
     try:

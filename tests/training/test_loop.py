@@ -355,6 +355,7 @@ def test_only_wsd_can_be_asked_to_finish(tmp_path: Path) -> None:
 
 
 def test_a_second_request_changes_nothing(tmp_path: Path) -> None:
+    loop: Loop
     loop = build(tmp_path, Numbers(num_epochs=99), optimizer=WSD, finish_requested=lambda: loop.progress.step >= 3)
     assert loop.run().progress.step == 7
     assert loop.log is not None
