@@ -1,6 +1,7 @@
 """The settings of a training run: what TOML presets and `--set` hold, validated where they enter."""
 
 import difflib
+import os.path
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
@@ -242,7 +243,7 @@ def names_setting(source: str, name: str) -> bool:
 
 def _is_file(source: str) -> bool:
     path = Path(source)
-    return path.suffix in (".toml", ".json") or path.is_file()
+    return path.suffix in (".toml", ".json") or os.path.isfile(path)  # false for a name that no file can have
 
 
 def preset_names(kind: type[PresetConfig]) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from elmokit.arguments import check_kind, check_path
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.filesystem import atomic_path, write_text_atomic
 from elmokit.formats import load, save
@@ -81,6 +82,11 @@ class RunFiles:
     device: str = "cpu"
     tensorboard: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", check_path("output", self.output))
+        if self.vocab is not None:
+            object.__setattr__(self, "vocab", check_path("vocab", self.vocab))
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -123,6 +129,8 @@ def pretrain(
         reading: is told how much of the corpus has been read before training begins.
         notify: receives single lines for the user, such as the precision that was chosen.
     """
+    check_kind("config", config, PretrainConfig)
+    check_kind("files", files, RunFiles)
     if files.init is None:
         check_settings(config)
         with Run(config, files, reading, notify=notify) as run:

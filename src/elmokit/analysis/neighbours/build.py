@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.neighbours.index import HALF, INTEGER, VECTORS, WORDS, NeighbourIndex, Report, is_finished
+from elmokit.arguments import check_kind, check_path
 from elmokit.cache import cache_directory
 from elmokit.embedding.embedder import Embedder, Output
 from elmokit.embedding.journal import describe_difference
@@ -58,6 +59,9 @@ def open_index(
     Raises:
         FormatError: if the folder holds the index of another model or corpus; nothing is changed then.
     """
+    check_kind("embedder", embedder, Embedder)
+    corpus = None if corpus is None else check_path("corpus", corpus)
+    folder = None if folder is None else check_path("folder", folder)
     if corpus is None and folder is None:
         raise InputError("there is neither a corpus nor the folder of an index: give one of them.")
     input = input or (index_input(folder) if folder is not None else None) or DEFAULT_INPUT
