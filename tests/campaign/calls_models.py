@@ -165,6 +165,7 @@ SETTINGS: list[Row] = [
         "3 words",
     ),
     row("bilm-seed", lambda k: elmokit.BiLM(k.plain.config, seed=-1), "seed (-1)", ConfigError),
+    row("bilm-seed-huge", lambda k: elmokit.BiLM(k.plain.config, seed=10**30), "seed|at most", ConfigError),
     row("bilm-seed-float", lambda k: elmokit.BiLM(k.plain.config, seed=1.5), "seed (1.5)", ConfigError),
 ]
 

@@ -91,7 +91,7 @@ class BiLM(nn.Module):
                 f"vocabulary is {shown(vocabulary)}: give a Vocabulary; elmokit.text.vocabulary.read_vocabulary reads "
                 "one from a file."
             )
-        check_integer("seed", seed, at_least=0)
+        check_integer("seed", seed, at_least=0, at_most=2**63 - 1)
         _check_vocabulary(config, vocabulary)
         self.config = config
         self.vocabulary = vocabulary

@@ -23,6 +23,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 _LARGEST_VOCABULARY = 2**24
 
 
@@ -150,7 +151,7 @@ class RunConfig(PresetConfig):
     heldout_tokens: Positive | None = 100_000
     """Held-out predictions looked at while training, an equal share of each file; none: all. The end of a run always
     looks at all."""
-    seed: Count = 0
+    seed: Seed = 0
     """Decides first weights, order and dropout."""
 
 

@@ -61,7 +61,9 @@ def open_index(
     """
     check_kind("embedder", embedder, Embedder)
     corpus = None if corpus is None else check_path("corpus", corpus)
-    folder = None if folder is None else check_path("folder", folder)
+    if folder is not None:
+        folder = check_path("folder", folder)
+        check_name(folder)
     if corpus is None and folder is None:
         raise InputError("there is neither a corpus nor the folder of an index: give one of them.")
     input = input or (index_input(folder) if folder is not None else None) or DEFAULT_INPUT
@@ -185,7 +187,6 @@ def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report:
 
 def _make_folder(folder: Path) -> None:
     """Make the folder of a new index, and refuse one with files that are not of an index."""
-    check_name(folder)
     if folder.is_dir():
         strange = sorted(name for name in os.listdir(folder) if not re.fullmatch(rf"{VECTORS}|\..*\.tmp", name))
         if strange:
