@@ -133,6 +133,6 @@ def test_one_module_names_the_default_of_the_data() -> None:
 
 @pytest.mark.slow
 def test_the_long_run_finds_the_data_from_anywhere(tmp_path: Path) -> None:
-    command = [sys.executable, str(ROOT / "tools/base_run.py"), "status", "--home", str(tmp_path)]
+    command = [sys.executable, str(ROOT / "tools/base_run.py"), "stop", "--home", str(tmp_path)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 1 and done.stderr.startswith("base_run: ")

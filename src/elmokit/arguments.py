@@ -62,6 +62,12 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
         raise ConfigError(f"{name} {shown(value)} is unknown: choose {listed}.")
 
 
+def check_kind(name: str, value: Any, kind: type) -> None:
+    """An object of one of our own classes."""
+    if not isinstance(value, kind):
+        raise ConfigError(f"{name} is {shown(value)}: give an object of {kind.__module__}.{kind.__qualname__}.")
+
+
 def check_path(name: str, value: Any) -> Path:
     """A path as str or `Path`."""
     if not is_path(value):

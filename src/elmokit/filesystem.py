@@ -94,6 +94,8 @@ def check_name(output: str | Path) -> Path:
     try:
         final = Path(output).resolve()
         os.lstat(_temporary_sibling(final))
+    except RuntimeError:  # so Python calls a loop before 3.13, from where on it is an OSError
+        raise FormatError(f"{output} leads through symbolic links in a circle: give another name.") from None
     except ValueError:  # a NUL, or half of a character
         name = str(output).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         raise FormatError(f"{name} is a name that no file can have: leave out its odd characters.") from None
@@ -102,6 +104,8 @@ def check_name(output: str | Path) -> Path:
             raise FormatError(
                 f"the name {str(output)[:40]}… is too long for a file or folder: give a shorter one."
             ) from None
+        if error.errno == errno.ELOOP:
+            raise FormatError(f"{output} leads through symbolic links in a circle: give another name.") from None
         if error.errno == errno.ENOTDIR:
             above = next(parent for parent in Path(output).parents if parent.exists())
             raise FormatError(f"{above} is a file, so {output} cannot be inside it: give another name.") from None

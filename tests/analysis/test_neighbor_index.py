@@ -234,7 +234,7 @@ def test_a_changed_corpus_is_refused_by_both_hashes(embedder: Embedder, corpus: 
     old = corpus_hash(corpus)
     with open(corpus, "a", encoding="utf-8") as file:
         file.write("one more line\n")
-    with pytest.raises(FormatError, match=f"SHA-256 {old}, and the corpus given has {corpus_hash(corpus)}: "):
+    with pytest.raises(FormatError, match=f"{corpus.name}.*{old[:12]}.*{corpus.name}.*{corpus_hash(corpus)[:12]}"):
         open_index(embedder, corpus, tmp_path / "index")
 
 

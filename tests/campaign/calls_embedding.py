@@ -1,6 +1,8 @@
 """Wrong calls of the embedder, of whole files, and of files of embeddings."""
 
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +43,11 @@ def _asked(kit: Kit, name: str, question: Callable[[Embeddings], object]) -> obj
 def _write(kit: Kit, name: str, *arrays: Any, meta: Meta | None = None) -> object:
     records = [Record(number, "a b", ("a", "b"), array) for number, array in enumerate(arrays)]
     return write_dump(records, kit.new(name), meta or Meta(width=4))
+
+
+def _pipe(kit: Kit, name: str) -> Path:
+    os.mkfifo(kit.new(name))
+    return kit.new(name)
 
 
 def _record(kit: Kit, suffix: str, text: Any, tokens: Any) -> object:
@@ -249,6 +256,11 @@ DUMPS: list[Row] = [
     row(
         "open-garbage-hdf5", lambda k: open_embeddings(k.file("garbage.hdf5")), "garbage.hdf5|not an HDF5", FormatError
     ),
+    *(
+        row(f"open-pipe-{suffix}", lambda k, s=suffix: open_embeddings(_pipe(k, f"p.{s}")), "a pipe", FormatError)
+        for suffix in ("hdf5", "npz", "jsonl", "parquet")
+    ),
+    row("convert-pipe", lambda k: convert_dump(_pipe(k, "p.npz"), k.new("o.hdf5")), "a pipe", FormatError),
     row("open-garbage-npz", lambda k: open_embeddings(k.file("garbage.npz")), "garbage.npz", FormatError),
     row("open-garbage-jsonl", lambda k: open_embeddings(k.file("garbage.jsonl")), "garbage.jsonl", FormatError),
     row("open-garbage-parquet", lambda k: open_embeddings(k.file("garbage.parquet")), "garbage.parquet", FormatError),

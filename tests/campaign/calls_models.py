@@ -18,7 +18,9 @@ from elmokit.scoring.substitutes import find_substitutes
 from elmokit.text.characters import ByteIndexer, TableIndexer
 from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary
-from elmokit.training.finetuning import add_softmax, extend_vocabulary
+from elmokit.training.config import FinetuneConfig, PretrainConfig, read_run
+from elmokit.training.finetuning import add_softmax, extend_vocabulary, finetune
+from elmokit.training.pretraining import RunFiles, pretrain
 from tests.campaign.row import INF, NAN, Kit, Row, row
 
 
@@ -29,6 +31,15 @@ def _allennlp(kit: Kit, **settings: object) -> object:
 
 def _save(kit: Kit, path: Path, form: Any) -> object:
     return elmokit.save(kit.bilm, path, format=form)
+
+
+def _pretrain(kit: Kit, output: Path, **settings: Any) -> object:
+    return pretrain(read_run(PretrainConfig, "tiny"), RunFiles([str(kit.file("good.txt"))], [], output, **settings))
+
+
+def _looped(kit: Kit) -> Path:
+    kit.new("loop").symlink_to("loop")
+    return kit.new("loop")
 
 
 def _embed_file(kit: Kit, file: Any, output: Path) -> None:
@@ -97,6 +108,10 @@ LOADING: list[Row] = [
     row("save-float16-bilm", lambda k: elmokit.save(k.bilm, k.new("m"), format="bilm", float16=True), "float16|bilm"),
     row("save-float16-word", lambda k: elmokit.save(k.bilm, k.new("m"), float16="yes"), "float16|'yes'"),
     row("save-overwrite-word", lambda k: elmokit.save(k.bilm, k.new("m"), overwrite="no"), "overwrite|'no'"),
+    row("save-loop", lambda k: elmokit.save(k.bilm, _looped(k)), "in a circle", FormatError),
+    row("save-below-loop", lambda k: elmokit.save(k.bilm, _looped(k) / "m"), "in a circle", FormatError),
+    row("save-inputs", lambda k: elmokit.save(k.bilm, k.new("m"), inputs="mini"), "inputs ('mini')", ConfigError),
+    row("save-inputs-none", lambda k: elmokit.save(k.bilm, k.new("m"), inputs=None), "inputs (None)", ConfigError),
     *(
         line
         for form, suffix in (("native", ""), ("bilm", ""), ("nlpl", ".zip"))
@@ -152,6 +167,7 @@ SETTINGS: list[Row] = [
         "3 words",
     ),
     row("bilm-seed", lambda k: elmokit.BiLM(k.plain.config, seed=-1), "seed (-1)", ConfigError),
+    row("bilm-seed-huge", lambda k: elmokit.BiLM(k.plain.config, seed=10**30), "seed|at most", ConfigError),
     row("bilm-seed-float", lambda k: elmokit.BiLM(k.plain.config, seed=1.5), "seed (1.5)", ConfigError),
 ]
 
@@ -308,6 +324,15 @@ PREDICTING: list[Row] = [
     row("substitutes-far", lambda k: find_substitutes(k.bilm, ["a"], 1), "position 1", InputError),
     row("substitutes-position", lambda k: find_substitutes(k.bilm, ["a"], "a"), "position|'a'", ConfigError),
     row("substitutes-number", lambda k: find_substitutes(k.bilm, ["a"], 0, number=0), "number|at least 1", ConfigError),
+    row("pretrain-config", lambda k: pretrain(None, RunFiles(["a"], [], k.new("r"))), "config is None", ConfigError),
+    row("pretrain-files", lambda k: pretrain(read_run(PretrainConfig, "tiny"), None), "files is None", ConfigError),
+    row("pretrain-output", lambda k: RunFiles(["a"], [], None), "output (None)", ConfigError),
+    row("pretrain-vocab", lambda k: RunFiles(["a"], [], k.new("r"), vocab=3), "vocab (3)", ConfigError),
+    row("pretrain-output-nul", lambda k: _pretrain(k, k.new("r\0")), "no file can have", FormatError),
+    row("pretrain-device", lambda k: _pretrain(k, k.new("r"), device=None), "device 'None'", ConfigError),
+    row("read-run-long", lambda k: read_run(PretrainConfig, "x" * 5000), "no preset named", ConfigError),
+    row("finetune-config", lambda k: finetune("mini", {}, RunFiles(["a"], [], k.new("r"))), "config is {}"),
+    row("finetune-files", lambda k: finetune("mini", read_run(FinetuneConfig, "default"), None), "files is None"),
     row("extend-plain", lambda k: extend_vocabulary(k.plain, ["a"]), "no softmax", ConfigError),
     row("extend-str", lambda k: extend_vocabulary(k.bilm, "abc"), "words|'abc'", InputError),
     row("extend-number", lambda k: extend_vocabulary(k.bilm, ["a", 3]), "3 (int)", InputError),

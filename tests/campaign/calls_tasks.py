@@ -22,6 +22,7 @@ from elmokit.tasks.ner.reader import read_conll2003, read_wnut
 from elmokit.tasks.nli.reader import read_nli, split_by_premise
 from elmokit.tasks.qa.reader import read_squad
 from elmokit.tasks.registry import TASKS, find_task
+from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.tasks.sentiment.reader import read_sentiment_tsv, read_sst
 from elmokit.tasks.sets import read_sets
 from elmokit.tasks.srl import files as srl
@@ -61,6 +62,10 @@ def _usage(kit: Kit, **options: Any) -> object:
 
 def _index(kit: Kit) -> Any:
     return open_index(kit.embedder, kit.file("good.txt"), kit.new("index"))
+
+
+def _run(kit: Kit) -> Any:
+    return read_task_config("ner", "small"), TaskFiles(["a"], ["b"], kit.new("r"))
 
 
 TASK: list[Row] = [
@@ -120,6 +125,14 @@ TASK: list[Row] = [
 ]
 
 ANALYSIS: list[Row] = [
+    row("index-embedder", lambda k: open_index(None, k.file("good.txt")), "embedder is None|Embedder", ConfigError),
+    row("index-corpus", lambda k: open_index(k.embedder, 3), "corpus (3)", ConfigError),
+    row("index-number", lambda k: open_index(k.embedder, k.file("good.txt"), 3), "folder (3)", ConfigError),
+    row("index-nul", lambda k: open_index(k.embedder, k.file("good.txt"), k.new("i\0")), "no file can have"),
+    row("train-task", lambda k: train_task("ner", *_run(k), tasks=TASKS), "task is 'ner'|Task", ConfigError),
+    row("train-task-config", lambda k: train_task(TASKS["ner"], {}, _run(k)[1], tasks=TASKS), "config is {}"),
+    row("train-task-files", lambda k: train_task(TASKS["ner"], _run(k)[0], None, tasks=TASKS), "files is None"),
+    row("train-task-output", lambda k: TaskFiles(["a"], ["b"], None), "output (None)", ConfigError),
     row("index-nothing", lambda k: open_index(k.embedder, None), "corpus|folder", InputError),
     row(
         "index-missing",

@@ -44,6 +44,7 @@ SPEAKERS = {
     "analysis/neighbors/contexts.py": ("analyze neighbors",),
     "analysis/usage/occurrences.py": ("analyze senses",),
     "analysis/usage/ranking.py": ("analyze senses",),
+    "text/tokenizers.py": (*RUNS, "embed", "score", "perplexity", "substitutes", "analyze neighbors", "analyze senses"),
     "text/input_kind.py": (*RUNS, "embed", "score", "perplexity", "corpus check", "corpus vocab", "corpus shard"),
 }
 """Modules whose sentences name options of the command that runs, and all commands that can print them."""

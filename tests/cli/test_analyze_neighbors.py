@@ -178,7 +178,7 @@ def test_bad_corpora_and_indexes_are_one_sentence(folder: Path, bilm: BiLM, run:
     assert run(*words, "--corpus", "corpus.txt", "--index", "index").returncode == 0
     with open(folder / "corpus.txt", "a", encoding="utf-8") as file:
         file.write("more\n")
-    assert_refused(run(*words, "--corpus", "corpus.txt", "--index", "index"), "SHA-256", "the corpus given has")
+    assert_refused(run(*words, "--corpus", "corpus.txt", "--index", "index"), "SHA-256", "the corpus given is")
     first = Embedder(bilm).fingerprint
     next(bilm.parameters()).data += 1
     elmokit.save(bilm, folder / "other")

@@ -1,6 +1,7 @@
 """Somebody else may have changed torch's default dtype: what elmokit computes stays the same."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,16 @@ import torch
 from elmokit import Elmo
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError
+from elmokit.formats import load
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.int8 import row_steps
 from elmokit.scoring.perplexity import measure_perplexity
 from elmokit.scoring.sentences import score_sentences
 from elmokit.scoring.substitutes import find_substitutes
+from elmokit.training.config import PretrainConfig
+from elmokit.training.pretraining import RunFiles, pretrain
 from tests.conftest import build_tiny
+from tests.training.runs import BASE, merge, write_corpus
 
 SENTENCES = [["the", "play", "was", "naïve"], ["they", "play"], [], ["a"] * 70]
 CALLS: dict[str, Callable[[BiLM], Any]] = {
@@ -47,6 +52,27 @@ def test_results_do_not_depend_on_it(name: str, double: Callable[[], None]) -> N
     for found, own in zip(_flat(CALLS[name](bilm)), _flat(expected), strict=True):
         assert found.dtype == own.dtype
         np.testing.assert_array_equal(found, own)
+
+
+def test_training_does_not_depend_on_it(double: Callable[[], None], tmp_path: Path) -> None:
+    text = write_corpus(tmp_path)["train"][0]
+    config = PretrainConfig.model_validate(merge(BASE, {"loop": {"max_steps": 2}}))
+    results = []
+    for name in ("single", "double"):
+        done = pretrain(config, RunFiles([text], [], tmp_path / name, threads=1))
+        results.append(load(done.model_path).state_dict())
+        double()
+    for name, tensor in results[0].items():
+        torch.testing.assert_close(results[1][name], tensor, msg=name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_models_of_other_dtypes_are_scored(dtype: torch.dtype) -> None:
+    expected, found = (
+        list(score_sentences(build_tiny("softmax").to(own), SENTENCES)) for own in (torch.float32, dtype)
+    )
+    for one, own in zip(expected, found, strict=True):
+        np.testing.assert_allclose(one.forward, own.forward, atol=1e-5 if dtype == torch.float64 else 0.3)
 
 
 def test_int8_does_not_depend_on_it(double: Callable[[], None]) -> None:

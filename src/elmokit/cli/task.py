@@ -218,8 +218,9 @@ def compare(
     from elmokit.filesystem import guard_output, write_text_atomic
     from elmokit.tasks.compare import P_TEXT, PAPER, setting_text
     from elmokit.tasks.compare import compare as put_side_by_side
-    from elmokit.tasks.variants import BASELINE, Variant, save_random
+    from elmokit.tasks.variants import BASELINE, Variant, check_experiment_folder, save_random
 
+    check_experiment_folder(output)
     if "random" in more:
         more["random"] = save_random(model, output / "random-bilm")
     others = [Variant("elmo", "+ ELMo", bilm=model)]

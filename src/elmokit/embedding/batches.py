@@ -22,7 +22,7 @@ from elmokit.embedding.types import TypeTable
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
-from elmokit.model.engines.infer import InferEngine
+from elmokit.model.engines.infer import InferEngine, suits
 from elmokit.model.engines.int8 import int8_engine
 from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
@@ -215,7 +215,7 @@ class SentenceRunner:
 
 
 def _choose_engine(like: Tensor, *, int8: bool) -> Engine:
-    if like.device.type == "cpu" and like.dtype == torch.float32:
+    if suits(like):
         return int8_engine(find_native_cell()) if int8 else InferEngine(find_native_cell())
     if int8:
         raise ConfigError(f"int8 runs float32 models on a CPU, but this one is {like.dtype} on {like.device}.")

@@ -6,13 +6,13 @@ A name is looked up in this order: a path that exists, a model inside the packag
 
 import os.path
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from elmokit.arguments import check_choice, check_flag, check_path, shown
+from elmokit.arguments import check_choice, check_flag, check_path, is_path, shown
 from elmokit.config import ElmoConfig
 from elmokit.errors import ConfigError, DownloadError, ElmokitError, FormatError
 from elmokit.filesystem import atomic_directory, check_name, guard_output, naming_destination
@@ -99,6 +99,8 @@ def save(
         raise FormatError(f"{path} does not end in .zip, but the nlpl format is a zip: name it so.")
     from elmokit.formats import bilm_hdf5, native, nlpl
 
+    if is_path(inputs) or not isinstance(inputs, Iterable):
+        raise ConfigError(f"inputs ({shown(inputs)}) must be a list of paths, e.g. [path].")
     check_name(path)
     for folder in (Path(one).resolve() for one in inputs):
         if folder.is_dir() and path.resolve() != folder and path.resolve().is_relative_to(folder):

@@ -64,7 +64,8 @@ class BiLMOutput(NamedTuple):
 class BiLM(nn.Module):
     """A bidirectional language model with what it takes to feed it: config, indexer and, if it has one, vocabulary.
 
-    A new one holds bilm-tf's random initial values, drawn from `seed`; `elmokit.load` gives a trained one.
+    A new one holds bilm-tf's random initial values, drawn from `seed`, in float32 whatever torch's default is;
+    `elmokit.load` gives a trained one.
 
     Example:
         >>> bilm = elmokit.load("path/to/model")
@@ -90,7 +91,7 @@ class BiLM(nn.Module):
                 f"vocabulary is {shown(vocabulary)}: give a Vocabulary; elmokit.text.vocabulary.read_vocabulary reads "
                 "one from a file."
             )
-        check_integer("seed", seed, at_least=0)
+        check_integer("seed", seed, at_least=0, at_most=2**63 - 1)
         _check_vocabulary(config, vocabulary)
         self.config = config
         self.vocabulary = vocabulary
@@ -99,6 +100,7 @@ class BiLM(nn.Module):
         self.forward_lstm = _build_lstm(config.lstm)
         self.backward_lstm = _build_lstm(config.lstm)
         self.softmax = _build_softmax(config)
+        self.float()
         self.initialize(seed)
 
     def initialize(self, seed: int) -> None:

@@ -20,7 +20,7 @@ from elmokit.corpus.windows import NOTHING, Window, read_in_order, sentence_in_w
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
-from elmokit.model.engines.infer import InferEngine
+from elmokit.model.engines.infer import InferEngine, suits
 from elmokit.model.engines.native import find_native_cell
 from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.workers import Workers
@@ -74,9 +74,10 @@ class Scorer:
             )
         self.bilm = bilm
         self.vocabulary = bilm.vocabulary
-        self.device = next(bilm.parameters()).device
+        like = next(bilm.parameters())
+        self.device = like.device
         on_cpu = self.device.type == "cpu"
-        self._engine: Engine = InferEngine(find_native_cell()) if on_cpu else PlainEngine()
+        self._engine: Engine = InferEngine(find_native_cell()) if suits(like) else PlainEngine()
         self._workers = Workers((threads or usable_cores()) if on_cpu else 1)
 
     def close(self) -> None:
@@ -177,7 +178,7 @@ class Scorer:
         assert softmax is not None
         own = torch.from_numpy(_step_by_step(targets)[places]).to(self.device)  # (n,)
         at = torch.from_numpy(outputs).to(self.device)  # (n,)
-        return target_log_probs(top, own, softmax, self.bilm.token_table, at).cpu().numpy()
+        return target_log_probs(top, own, softmax, self.bilm.token_table, at).float().cpu().numpy()
 
 
 def _step_by_step(array: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ from elmokit.arguments import shown
 from elmokit.config import Config, Positive
 from elmokit.errors import ConfigError
 from elmokit.settings import check_names
-from elmokit.training.config import Count, LoopConfig, OptimizerConfig, PresetConfig, Share, Weight, read_run
+from elmokit.training.config import Count, LoopConfig, OptimizerConfig, PresetConfig, Seed, Share, Weight, read_run
 
 
 class ElmoSettings(Config):
@@ -69,7 +69,7 @@ class TaskConfig(PresetConfig):
     """Passes through the training files, at most."""
     average: Share = 0.0
     """Decay of the running average of the weights that is evaluated and kept; 0: the weights themselves."""
-    seed: Count = 0
+    seed: Seed = 0
     """Decides first weights, order and dropout."""
     train_fraction: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Share of the training examples that is used, drawn by the seed; a smaller share lies inside a larger one."""

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from elmokit.arguments import check_kind, check_path
 from elmokit.errors import ConfigError
 from elmokit.filesystem import write_text_atomic
 from elmokit.formats import load
@@ -60,6 +61,9 @@ class TaskFiles:
     layers_folder: Path | None = None
     threads: int | None = None
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", check_path("output", self.output))
+
 
 def train_task(
     task: Task[Any],
@@ -80,6 +84,9 @@ def train_task(
         report: is told of every log entry.
         embedding: is told how much of the data the biLM has embedded.
     """
+    check_kind("task", task, Task)
+    check_kind("config", config, TaskConfig)
+    check_kind("files", files, TaskFiles)
     inputs = find_files([*files.train, *files.dev, *files.test, *files.vectors])
     refuse_pipes(inputs)
     check_run_folder(files.output, resume=files.resume, models=[files.bilm], inputs=inputs)

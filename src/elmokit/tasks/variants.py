@@ -6,7 +6,8 @@ of frozen biLMs are made once, before the first run wants them.
 
 import json
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 from elmokit.cores import usable_cores
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
-from elmokit.filesystem import FolderLock, check_name
+from elmokit.filesystem import LOCK, FolderLock, check_name, is_empty
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.progress import ProgressCallback
+from elmokit.recognize import COMPARISON, mistaken
 from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.tasks.layer_store import LayerStore
@@ -183,8 +185,6 @@ def run_all(
         if variant.bilm and config.elmo.place == "none":
             raise ConfigError("elmo.place is none, so that there is no ELMo to look at: choose input, output or both.")
     refuse_pipes(path for name in DATA for path in find_files(getattr(experiment, name)))
-    check_name(experiment.output)
-    experiment.output.mkdir(parents=True, exist_ok=True)
     results: dict[_Job, dict[str, Any]] = {}
 
     def keep(job: _Job, result: dict[str, Any], before: bool) -> None:
@@ -192,7 +192,7 @@ def run_all(
         if done is not None:
             done(RunDone(experiment.folder(*job).name, result, len(results), len(jobs), before))
 
-    with FolderLock(experiment.output, inherited=True) as lock:
+    with _opened(experiment.output) as lock:
         for job, result in _find_done(experiment, configs).items():
             keep(job, result, True)
         missing = {experiment.folder(*job): job for job in jobs if job not in results}
@@ -205,6 +205,34 @@ def run_all(
             keep(missing[folder], json.loads((folder / "result.json").read_text(encoding="utf-8")), False)
     by_name = {variant.name: [results[variant, seed] for seed in experiment.seeds] for variant in variants}
     return Runs(experiment, by_name)
+
+
+def check_experiment_folder(folder: Path) -> None:
+    """Refuse a folder that is something else than that of earlier runs of an experiment.
+
+    Raises:
+        ConfigError: if it is a file, a run, a model or another result of elmokit.
+    """
+    check_name(folder)
+    if sentence := mistaken(folder, "a folder for several runs", COMPARISON):
+        raise ConfigError(f"{sentence[:-1]}; give a new folder as --output.")
+
+
+@contextmanager
+def _opened(folder: Path) -> Iterator[FolderLock]:
+    """The folder of an experiment, made and locked; a new one in which nothing was begun is removed again."""
+    check_experiment_folder(folder)
+    is_new = not folder.exists()
+    folder.mkdir(parents=True, exist_ok=True)
+    with FolderLock(folder, inherited=True) as lock:
+        try:
+            yield lock
+        except BaseException:
+            if is_new and is_empty(folder):
+                with suppress(OSError):  # while we hold the lock, which nobody has inherited
+                    (folder / LOCK).unlink()
+                    folder.rmdir()
+            raise
 
 
 def read_predictions(folder: Path) -> list[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning
+from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, InputError
 from elmokit.text.files import open_text
 
 Input = Literal["tokens", "text"]
@@ -58,7 +58,16 @@ def has_raw_text(paths: Iterable[Path], input: Input) -> bool:
 
 
 def actual_input(path: Path, input: Input) -> Input:
-    """How a file is read: a shard as the tokens that it holds, any other file as asked."""
+    """How a file is read: a shard as the tokens that it holds, any other file as asked.
+
+    Raises:
+        InputError: if it is the summary beside shards, which a pattern such as shards/* names with them.
+    """
+    if path.name == CORPUS_FILE and is_shard(path):
+        raise InputError(
+            f"{path} is the summary of a folder of shards, not text: name the shards alone, as in "
+            f"'{path.parent}/shard-*'."
+        )
     return "tokens" if input == "text" and is_shard(path) else input
 
 

@@ -1,6 +1,7 @@
 """The settings of a training run: what TOML presets and `--set` hold, validated where they enter."""
 
 import difflib
+import os.path
 import tomllib
 from collections.abc import Mapping
 from importlib import resources
@@ -22,6 +23,7 @@ Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+Seed = Annotated[int, Field(ge=0, lt=2**63)]
 _LARGEST_VOCABULARY = 2**24
 
 
@@ -149,7 +151,7 @@ class RunConfig(PresetConfig):
     heldout_tokens: Positive | None = 100_000
     """Held-out predictions looked at while training, an equal share of each file; none: all. The end of a run always
     looks at all."""
-    seed: Count = 0
+    seed: Seed = 0
     """Decides first weights, order and dropout."""
 
 
@@ -242,7 +244,7 @@ def names_setting(source: str, name: str) -> bool:
 
 def _is_file(source: str) -> bool:
     path = Path(source)
-    return path.suffix in (".toml", ".json") or path.is_file()
+    return path.suffix in (".toml", ".json") or os.path.isfile(path)  # false for a name that no file can have
 
 
 def preset_names(kind: type[PresetConfig]) -> list[str]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
+from elmokit.arguments import check_kind
 from elmokit.errors import ConfigError
 from elmokit.formats import load
 from elmokit.model.bilm import BiLM
@@ -43,6 +44,8 @@ def finetune(
         reading: receives how many bytes of the corpus have been read before training begins.
         notify: receives single lines for the user, such as the precision that was chosen.
     """
+    check_kind("config", config, FinetuneConfig)
+    check_kind("files", files, RunFiles)
     bilm = load(model)
     has_words = bilm.config.softmax or bilm.config.input.kind == "tokens"
     if files.vocab is not None and has_words and not extend_vocab:

@@ -17,6 +17,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor
 
+from elmokit.arguments import check_kind, check_path
 from elmokit.config import TokenizerConfig
 from elmokit.corpus.counting import build_vocabulary
 from elmokit.corpus.mixing import file_weights
@@ -84,6 +85,11 @@ class RunFiles:
     device: str = "cpu"
     tensorboard: bool = False
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "output", check_path("output", self.output))
+        if self.vocab is not None:
+            object.__setattr__(self, "vocab", check_path("vocab", self.vocab))
+
 
 @dataclass(frozen=True)
 class RunResult:
@@ -126,6 +132,8 @@ def pretrain(
         reading: receives how many bytes of the corpus have been read before training begins.
         notify: receives single lines for the user, such as the precision that was chosen.
     """
+    check_kind("config", config, PretrainConfig)
+    check_kind("files", files, RunFiles)
     if files.init is None:
         check_settings(config)
         with Run(config, files, reading, notify=notify) as run:

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.analysis.neighbors.index import HALF, INTEGER, VECTORS, WORDS, NeighborIndex, is_finished
+from elmokit.arguments import check_kind, check_path
 from elmokit.cache import cache_directory
 from elmokit.embedding.embedder import Embedder, Output
 from elmokit.embedding.journal import describe_difference
@@ -59,6 +60,11 @@ def open_index(
     Raises:
         FormatError: if the folder holds the index of another model or corpus; nothing is changed then.
     """
+    check_kind("embedder", embedder, Embedder)
+    corpus = None if corpus is None else check_path("corpus", corpus)
+    if folder is not None:
+        folder = check_path("folder", folder)
+        check_name(folder)
     if corpus is None and folder is None:
         raise InputError("there is neither a corpus nor the folder of an index: give one of them.")
     input = input or (index_input(folder) if folder is not None else None) or DEFAULT_INPUT
@@ -184,7 +190,6 @@ def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report:
 
 def _make_folder(folder: Path) -> None:
     """Make the folder of a new index, and refuse one with files that are not of an index."""
-    check_name(folder)
     if folder.is_dir():
         strange = sorted(name for name in os.listdir(folder) if not re.fullmatch(rf"{VECTORS}|\..*\.tmp", name))
         if strange:

@@ -15,7 +15,7 @@ from elmokit.embedding.records import Embeddings, Meta, Record
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.errors import ConfigError, ElmokitError, FormatError
 from elmokit.filesystem import atomic_path, check_name, guard_output
-from elmokit.recognize import EMBEDDINGS, JOURNAL, MODEL, OTHER, STORE, did_you_mean, mistaken
+from elmokit.recognize import EMBEDDINGS, JOURNAL, MODEL, OTHER, STORE, did_you_mean, is_regular, mistaken
 
 FORMATS = {".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", ".npz": "npz", ".jsonl": "jsonl"}
 _COMPRESSED = re.compile(r"\.jsonl\.(gz|xz|bz2)$")
@@ -120,6 +120,8 @@ def open_embeddings(path: str | Path) -> Embeddings:
         raise FormatError(
             f"{path} does not exist{did_you_mean(path)}: give a file of embeddings ({', '.join(FORMATS)})."
         )
+    if not is_regular(path):
+        raise FormatError(f"{path} is a pipe or a device, not a file of embeddings: save it to a file first.")
     if sentence := mistaken(path, "a file of embeddings", EMBEDDINGS, MODEL, OTHER):
         raise FormatError(sentence)
     format_ = "jsonl" if _COMPRESSED.search(path.name.lower()) else dump_format(path)

@@ -26,6 +26,11 @@ _TABLE_BYTES = 48 * 2**20
 """Memory for the same of the tokens that come more than once in a batch, the most frequent ones first."""
 
 
+def suits(like: Tensor) -> bool:
+    """Whether the engine runs weights like these: float32 on the CPU."""
+    return like.device.type == "cpu" and like.dtype == torch.float32
+
+
 class InferEngine:
     """See the module's docstring.
 
