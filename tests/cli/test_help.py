@@ -29,7 +29,7 @@ WRITES = [
     "analyze learning-curves",
     "analyze senses",
 ]
-BRITISH = re.compile("analys(?!i|t)|neighbour|colour|behaviour|tokenis|favour|normalis")
+BRITISH = re.compile("analys(?!i|t)|neighbou|colou|behaviou|tokenis|favou|normalis")
 
 
 def walk(command: Any, *path: str, hidden: bool = False) -> Iterator[tuple[tuple[str, ...], Any, bool]]:
