@@ -60,7 +60,7 @@ def perplexity() -> list[str]:
     training = result["training"]
     lines += [
         "",
-        f"Full softmax over {size:,} words and the boundary markers; an unknown word counts as `<UNK>`. The state is "
+        f"Full softmax over {size:,} words and the special tokens; an unknown word counts as `<UNK>`. The state is "
         "carried from sentence to sentence, or reset for each sentence. The model was trained on "
         f"{training['tokens_seen'] / 1e6:.1f}M predictions per direction in {training['hours']:.1f} hours on "
         f"{training['hardware']}.",
