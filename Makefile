@@ -1,10 +1,10 @@
 # make demo       set everything up and show the main job
 # make test       set everything up and run the tests: offline, under ten minutes on two cores
-# make test-fast  those that are not slow: about a minute
-# make test-rest  what `make test` leaves out: what takes long, or needs a browser, a second environment and the like
-# make test-cpus  tests that depend on the processor, under switches that make one compute as others do
+# make test-fast  only the fast tests: about a minute
+# make test-rest  what `make test` leaves out: tests that take long, or need a browser, a second environment and the like
+# make test-cpus  tests that depend on the processor, under switches that make it compute like other processors
 # make test-all   test, test-rest and test-cpus
-# make lint       ruff and mypy
+# make lint       ruff, mypy and the word list of tools/check_words.py
 # make docs       the documentation site, into build/docs: warnings are errors, no network
 # make coverage   `make test` with a report of the lines that no test reaches, in build/coverage
 # make dist       source archive and wheel in dist, checked for upload
@@ -28,7 +28,7 @@ test: $(VENV)/.test $(VENV)/peers/.done
 test-fast: $(VENV)/.test
 	$(PYTEST) -m "not slow"
 
-# pytest says 5 where no test is marked, which is no failure here.
+# pytest exits with 5 if no test has the marker, which is not a failure here.
 test-rest: $(VENV)/.test $(VENV)/peers/.done
 	$(PYTEST) -m extended || [ $$? -eq 5 ]
 
@@ -41,6 +41,7 @@ lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tools/check_words.py
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet docs build/docs
@@ -61,7 +62,7 @@ bench: $(VENV)/.test $(VENV)/peers/.done
 	$(BIN)/python bench/embed.py --size full
 	$(BIN)/python bench/tokenizer.py --speed
 
-# torch comes first and alone: a resolver that meets it among other packages may choose a build with CUDA.
+# torch is installed first and alone: with other packages, a resolver may choose a build with CUDA.
 $(VENV)/.package: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
@@ -76,8 +77,8 @@ $(VENV)/.docs: $(VENV)/.package
 	$(PIP) --editable '.[docs]'
 	@touch $@
 
-# AllenNLP pins a torch of 2022, so it is unpacked without its dependencies, outside the import path. Tests and
-# benchmarks run its own module files; where it cannot be had they say so and skip.
+# AllenNLP pins a torch version of 2022, so it is unpacked without its dependencies, outside the import path. Tests and
+# benchmarks run its own module files; if it is not available, they say so and skip.
 $(VENV)/peers/.done: $(VENV)/.package
 	@mkdir -p $(VENV)/peers
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --upgrade --target $(VENV)/peers allennlp==2.10.1 \

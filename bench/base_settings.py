@@ -7,7 +7,7 @@ Each setting is the preset `base` with a few changes, on the first sixteenth of 
 first, on one core and in CPU seconds. It then gets as many steps as the budget allows: 100 of warm-up, and the last
 fifth to let the learning rate decay. Perplexity is that of 10,000 predictions from each held-out file, and the better
 of the weights and their running average is kept. The probes are quick ones on development data, so no test set is
-seen. Both commands skip what is done.
+seen. Both commands skip finished work.
 """
 
 import argparse
@@ -154,7 +154,7 @@ def quick_ner(bilm: BiLM, data: Path) -> dict[str, float]:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """The perplexities and probes of every model there is."""
+    """The perplexities and probes of every finished model."""
     before = json.loads(options.json.read_text(encoding="utf-8"))["rows"] if options.json.exists() else []
     known = {row["model"]: row for row in before}
     rows = []

@@ -1,10 +1,10 @@
-"""Embedding speed against AllenNLP 2.10.1's own modules, interleaved, and against the machine's own limits.
+"""Embedding speed relative to AllenNLP 2.10.1's own modules, interleaved, and to the limits of the machine.
 
     python bench/embed.py --size small                      throughput: sorted AllenNLP = 1
-    python bench/embed.py --size full --json FILE           the same, written down
+    python bench/embed.py --size full --json FILE           the same, written to a file
     python bench/embed.py --size small --latency            one sentence of 20 tokens
-    python bench/embed.py --linear                          tokens/s by corpus and sentence length
-    python bench/embed.py --int8-error MODEL                how far int8 moves the vectors of a trained model
+    python bench/embed.py --linear                          tokens/s by corpus size and sentence length
+    python bench/embed.py --int8-error MODEL                how much int8 changes the vectors of a trained model
 
 Both run the same random weights of official size on the same English sentences (tests/fixtures/prose.txt). AllenNLP's
 sentences are sorted by length and batched by 32, its best case. "warm" has seen the words before, "cold" has not.
@@ -90,7 +90,7 @@ def embedders(bilm: elmokit.BiLM, threads: int, int8: bool) -> dict[str, Embedde
 
 
 def int8_error(fast: dict[str, Embedder], sentences: list[list[str]]) -> list[float]:
-    """How far int8 moves each layer: root mean square of the difference, relative to that of the layer."""
+    """How much int8 changes each layer: root mean square of the difference, relative to that of the layer."""
     exact, rounded = (np.concatenate(fast[name].embed(sentences), axis=1) for name in ("pure", "int8"))
     return [
         round(float(np.sqrt(((r - e) ** 2).mean() / (e**2).mean())), 5) for e, r in zip(exact, rounded, strict=True)
@@ -168,7 +168,7 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def linear(arguments: argparse.Namespace) -> dict[str, object]:
-    """Tokens a second on 1k and on 100k sentences, and on sentences of 20 and of 200 tokens, in one run."""
+    """Tokens per second for 1k and 100k sentences, and for sentences of 20 and 200 tokens, in one run."""
     embedder = Embedder(build(arguments.size), threads=arguments.threads)
     words = [word for sentence in read_sentences(12000) for word in sentence]
 

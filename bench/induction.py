@@ -1,21 +1,21 @@
-"""Groups of a word's uses against SemCor's senses: V-measure, B³ and adjusted Rand index, by method and layer.
+"""Groups of a word's uses compared with SemCor's senses: V-measure, B³ and adjusted Rand index, by method and layer.
 
     python bench/induction.py MODEL                     a model's folder, file or published name
-    python bench/induction.py MODEL --json FILE         the same, written down
+    python bench/induction.py MODEL --json FILE         the same, written to a file
 
 Words: those of `elmokit.analysis.wsd.word_in_context.choose_words`, 45 nouns and 45 verbs in one form each, without be,
-have and do; the senses that occur 15 times or more, in 5 texts or more, in that form; at most 100 occurrences a sense.
-The words at even places of that list are those to choose by (the geometric mean of V-measure and B³), the others those
-to report.
+have and do; the senses that occur 15 times or more, in 5 texts or more, in that form; at most 100 occurrences per
+sense. Methods are chosen on the words at even positions of that list (by the geometric mean of V-measure and B³) and
+reported on the others.
 
-"shared" is what `elmokit analyze senses` does: directions in which both sides of a word vary together; "auto" finds the
-number of groups, "gold" is told it. "context" is k-means on the main directions of the same vectors, "word" on those of
-the word's own, "linkage" agglomerative (average, cosine), "substitutes" the words that both directions expect there
-(Amrami and Goldberg, 2018, without their patterns), for models that have a softmax. As a control, words that have one
-sense in SemCor: how many groups are found there.
+"shared" is the method of `elmokit analyze senses`: directions in which both sides of a word vary together. "auto"
+estimates the number of groups, "gold" uses the correct one. "context" is k-means on the main directions of the same
+vectors, "word" on those of the word itself, "linkage" is agglomerative (average, cosine), "substitutes" uses the words
+that both directions predict there (Amrami and Goldberg, 2018, without their patterns), for models with a softmax. As a
+control, the number of groups is also measured for words with one sense in SemCor.
 
-Shifts are made up of the same occurrences: of a word's two most frequent senses, one corpus has 16 and 4, the other 4
-and 16, against 10 and 10 in both; AUC is the chance that a measure is higher for the former.
+Artificial shifts use the same occurrences: of a word's two most frequent senses, one corpus has 16 and 4, the other 4
+and 16. Without a shift both have 10 and 10. AUC is the probability that a measure is higher with a shift.
 """
 
 import argparse
@@ -64,7 +64,7 @@ Method = Callable[["Case"], Groups]
 
 @dataclass(frozen=True)
 class Case:
-    """A word, its occurrences with their senses, and what the model gives for them."""
+    """A word, its occurrences with their senses, and their vectors."""
 
     word: Word
     form: str
@@ -78,7 +78,7 @@ class Case:
 
 
 def targets(sentences: Sequence[SenseSentence]) -> Iterator[tuple[Word, str, str, Occurrence]]:
-    """Nouns and verbs of one token in lower case with one sense: word, form, sense, where."""
+    """Lowercase one-token nouns and verbs with one sense: word, form, sense, occurrences."""
     for sentence in sentences:
         tokens = tuple(plain_quotes(sentence.tokens))
         for target in sentence.targets:
@@ -89,7 +89,7 @@ def targets(sentences: Sequence[SenseSentence]) -> Iterator[tuple[Word, str, str
 
 
 def read_cases(store: LayerStore, semcor: Path) -> tuple[list[Case], list[Case]]:
-    """The words to group, and those of one sense."""
+    """The words to group, and those with one sense."""
     sentences = list(read_semcor(semcor))
     chosen = [choice for choice in choose_words(sentences, NUM_WORDS) if choice.word.lemma not in AUXILIARIES]
     found: dict[tuple[Word, str], dict[str, Sample]] = defaultdict(lambda: defaultdict(lambda: Sample(MAX_OCCURRENCES)))
@@ -128,7 +128,7 @@ def mixed(vectors: NDArray[np.float32], weights: NDArray[np.float64]) -> NDArray
 
 
 def shared(weights: NDArray[np.float64], number: int | None = None, gold: bool = False) -> Method:
-    """What the command does; with a number, with the gold one, or as many as it finds."""
+    """The command's method, with a given number of groups, the gold number, or its own estimate."""
 
     def run(case: Case) -> Groups:
         agreement = find_agreement(mixed(case.contexts, weights))
@@ -166,7 +166,7 @@ def linkage(kind: str, weights: NDArray[np.float64]) -> Method:
 
 
 def substitutes(bilm: BiLM) -> Method:
-    """k-means on the words that both directions expect, weighted by how few occurrences have them."""
+    """k-means on the words that both directions predict, weighted by inverse frequency among the occurrences."""
     half = bilm.config.lstm.output_dim
 
     @torch.inference_mode()
@@ -260,7 +260,7 @@ def measure(cases: Sequence[Case], control: Sequence[Case], bilm: BiLM) -> dict[
 
 
 def shift_aucs(cases: Sequence[Case], num_layers: int) -> dict[str, object]:
-    """Of every measure, how well it tells words that shifted from such as did not."""
+    """How well each measure distinguishes words that shifted from words that did not."""
     top = layer_mixes(num_layers)[str(num_layers - 1)]
     found: dict[bool, list[tuple[float, ...]]] = {True: [], False: []}
     for number, case in enumerate(cases):

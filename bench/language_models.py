@@ -1,11 +1,11 @@
-"""Write down what a finished training run reached, for the tables of docs/pretraining.md.
+"""Write the results of a finished training run to a file, for the tables of docs/pretraining.md.
 
     python bench/language_models.py text DATA --output FOLDER          task data without labels, to fine-tune on
     python bench/language_models.py run RUN --name "Penn Treebank" --test FILE --json results/pretraining/ptb.json
     python bench/language_models.py finetune RUN --name "SST" --json results/fine-tuning/sst.json
 
-RUN is the folder of `elmokit pretrain` or `elmokit finetune`. Perplexities are those of whole files; the run itself has
-measured its held-out one.
+RUN is the folder of `elmokit pretrain` or `elmokit finetune`. Perplexities are those of whole files; that of the
+held-out file was measured by the run itself.
 """
 
 import argparse
@@ -34,9 +34,9 @@ TEXTS = {"sst": "sst-5", "conll2003": "conll2003", "sick": "sick", "ewt": "ewt",
 
 
 def write_task_text(data: Path, output: Path) -> None:
-    """Sentences of a task's training and dev files, tokens between spaces, as its reader gives them.
+    """Sentences of a task's training and dev files, as its reader gives them, with space-separated tokens.
 
-    SRL's comes once for every predicate, one after the other, of which one is written.
+    The SRL reader repeats a sentence for each predicate; it is written once.
     """
     output.mkdir(parents=True, exist_ok=True)
     for name, key in TEXTS.items():
@@ -53,7 +53,7 @@ def write_task_text(data: Path, output: Path) -> None:
 
 
 def training_hours(run: Path) -> float:
-    """Time spent in steps, over all stretches of a run, from the speeds that it logged."""
+    """Time spent in steps over all parts of a run, from the speeds that it logged."""
     hours, before = 0.0, 0
     for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines():
         entry = json.loads(line)

@@ -1,4 +1,4 @@
-"""Measuring on a machine that others use too: interleaved rounds, and what the rest of the machine did meanwhile."""
+"""Measuring on a shared machine: interleaved rounds, and how busy other processes were during each."""
 
 import os
 import statistics
@@ -33,7 +33,7 @@ class Timing:
 
 
 def interleave(candidates: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, Timing]:
-    """Run the candidates in turn, several rounds."""
+    """Run the candidates in turn for several rounds."""
     timings = {name: Timing() for name in candidates}
     for _ in range(rounds):
         for name, run in candidates.items():
@@ -58,7 +58,7 @@ def _own_cpu() -> float:
 
 
 def gemm_rate(threads: int, size: int = 1536) -> float:
-    """Floating-point operations a second of a large float32 matrix product: what torch gets out of these cores."""
+    """Floating-point operations per second of a large float32 matrix product with torch on these cores."""
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
     a, b = torch.randn(size, size), torch.randn(size, size)
@@ -72,7 +72,7 @@ def gemm_rate(threads: int, size: int = 1536) -> float:
 
 
 def bandwidth(size: int = 2**28) -> float:
-    """Bytes a second that one core reads from memory."""
+    """Bytes per second that one core reads from memory."""
     data = torch.zeros(size // 4)
     before = torch.get_num_threads()
     torch.set_num_threads(1)

@@ -1,10 +1,11 @@
-"""Peak memory of `elmokit embed`: does it stay flat in the number of lines, and what does the full model need?
+"""Peak memory of `elmokit embed`: does it grow with the number of lines, and what does the full model need?
 
     python bench/memory.py --json results/embedding/memory.json             10,000 and 1,000,000 short lines, tiny model
     python bench/memory.py --full --json results/embedding/memory-full.json prose, official full size, random weights
 
 A peak is the kernel's own count of a process's resident memory (VmHWM), mapped files and the interpreter included. The
-process reads it itself at its end: what a parent is told of its children includes its own memory before the exec.
+process reads it itself at its end: the figure that a parent receives for its children includes the parent's own memory
+before the exec.
 """
 
 import argparse
@@ -36,7 +37,7 @@ app(sys.argv[1:])
 
 
 def peak_megabytes(*words: object) -> int:
-    """Run `elmokit …` and give its largest resident set."""
+    """Run `elmokit …` and return its peak resident memory."""
     command = [sys.executable, "-c", COMMAND, *map(str, words)]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=True)
     return round(int(done.stdout) / 1024)
@@ -70,7 +71,7 @@ def by_lines(place: Path, formats: list[str]) -> dict[str, object]:
 
 
 def full_size(place: Path) -> dict[str, object]:
-    """The peak of the full-size model with all layers of all tokens; it rises a little over the first windows."""
+    """The peak of the full-size model with all layers of all tokens; it grows a little over the first batches."""
     full = build("full")
     elmokit.save(full, place / "full")
     (place / "prose.txt").write_text("\n".join(map(" ".join, read_sentences(12500) * 4)), encoding="utf-8")

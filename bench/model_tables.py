@@ -12,18 +12,18 @@ def course() -> list[str]:
     found, tokens = result["training"]["course"], result["data"]["tokens"]
     counts = (f"{one['predictions'] / 1e6:.1f}M" for one in found)
     return [
-        f"| predictions a direction | {' | '.join(counts)} |",
+        f"| predictions per direction | {' | '.join(counts)} |",
         f"|---|{'---|' * len(found)}",
         f"| perplexity | {' | '.join(format(one['perplexity'], '.1f') for one in found)} |",
         "",
-        "On the first part of the held-out Wikipedia, average of both directions. A pass is "
-        f"{tokens / 1e6:.1f}M tokens and a mark at the end of each sentence.",
+        "Measured on the first part of the held-out Wikipedia, average of both directions. A pass is "
+        f"{tokens / 1e6:.1f}M tokens plus one end marker per sentence.",
         *source(result),
     ]
 
 
 def passes() -> list[str]:
-    """What each pass over the corpus brought."""
+    """The gain of each pass over the corpus."""
     results = [read(name) for name in PASSES]
     lines = [
         "| after | hours | wikipedia-heldout | books-heldout | wikitext-2, mapped | POS | NER | WSD | same sense |",
@@ -39,8 +39,8 @@ def passes() -> list[str]:
         )
     lines += [
         "",
-        "Perplexities are averages of both directions with the state carried. Probes as in [models.md](models.md): "
-        "parts of speech by layer 1, the others by layer 2; the last is an AUC.",
+        "Perplexities are averages of both directions with the state carried. Probes are those of "
+        "[models.md](models.md): parts of speech with layer 1, the others with layer 2; the last column is an AUC.",
     ]
     return lines + source(*results)
 
@@ -48,7 +48,7 @@ def passes() -> list[str]:
 def perplexity() -> list[str]:
     result = read("pretraining/mini")
     lines = [
-        "| held-out text | forward | backward | average | sentences alone: average | unknown words |",
+        "| held-out text | forward | backward | average | state reset: average | unknown words |",
         "|---|---|---|---|---|---|",
     ]
     for name, found in result["perplexity"].items():
@@ -60,9 +60,10 @@ def perplexity() -> list[str]:
     training = result["training"]
     lines += [
         "",
-        f"Full softmax over {size:,} words and the marks; an unknown word counts as `<UNK>`. The state is carried from "
-        f"sentence to sentence, or each stands alone. Trained on {training['tokens_seen'] / 1e6:.1f}M predictions a "
-        f"direction in {training['hours']:.1f} hours on {training['hardware']}.",
+        f"Full softmax over {size:,} words and the special tokens; an unknown word counts as `<UNK>`. The state is "
+        "carried from sentence to sentence, or reset for each sentence. The model was trained on "
+        f"{training['tokens_seen'] / 1e6:.1f}M predictions per direction in {training['hours']:.1f} hours on "
+        f"{training['hardware']}.",
     ]
     return lines + source(result)
 
@@ -93,14 +94,14 @@ def probes() -> list[str]:
         f"{figure(rows, 'minilm', 'ner', 'concatenated')} | |",
         f"| WordNet's first sense | | | {f1['first sense']:.1f} |",
         "",
-        "Means of three seeds, ± their deviation; in brackets the layer that was chosen on dev, of senses the one that "
-        "is best on these very sets. MiniLM is blind to case, which costs it in NER.",
+        "Means of three seeds, ± standard deviation. In parentheses: the layer chosen on the development set; for word "
+        "senses, the layer that is best on these same sets. MiniLM ignores case, which hurts it in NER.",
     ]
     return lines + source(found, peers, senses, peer, chance, static)
 
 
 def best_sense_layer(found: dict, num_layers: int) -> str:
-    """The highest score of nearest senses by layer; several ways to make words of sub-tokens follow each other."""
+    """The best layer's score of nearest senses; the layers repeat for each way to combine sub-tokens into words."""
     by_layer = {int(way): score for way, score in found["wsd"]["f1"]["ALL"].items() if way.isdecimal()}
     layer = max(by_layer, key=lambda number: by_layer[number])
     return f"{by_layer[layer]:.1f} (layer {layer % num_layers})"
@@ -120,9 +121,9 @@ def speed() -> list[str]:
     found = read("embedding/minilm-speed")
     ours, theirs = (found["rows"][name]["words_per_second"] for name in ("model", "minilm"))
     return [
-        f"**{found['ratio']} × MiniLM's words a second** in one interleaved run on {found['threads']} cores "
-        f"({ours:,} against {theirs:,}, each in its fastest way), with {found['parameters'] / 1e6:.1f}M parameters "
-        f"against {found['peer_parameters'] / 1e6:.1f}M. Loading takes {found['load_seconds']:.2f} s "
+        f"**{found['ratio']} × MiniLM's words per second** in one interleaved run on {found['threads']} cores "
+        f"({ours:,} and {theirs:,}, each in its fastest configuration), with {found['parameters'] / 1e6:.1f}M "
+        f"parameters instead of {found['peer_parameters'] / 1e6:.1f}M. Loading takes {found['load_seconds']:.2f} s "
         "once torch is imported.",
         *source(found),
     ]
@@ -134,13 +135,13 @@ def contexts() -> list[str]:
     names = [way if way == "mean" else f"layer {way}" for way in means]
     words = ", ".join(f"*{word['form']}*" for word in found["word_in_context"]["words"].values())
     return [
-        f"| pairs of one sense nearer than pairs of two, AUC | {' | '.join(names)} |",
+        f"| AUC: same-sense pairs nearer than different-sense pairs | {' | '.join(names)} |",
         f"|---|{'---|' * len(names)}",
         f"| mean of {len(found['word_in_context']['words'])} words | "
         + " | ".join(f"{value:.3f}" for value in means.values())
         + " |",
         "",
-        f"Words of SemCor in one form each: {words}.",
+        f"Words of SemCor, one form each: {words}.",
         *source(found),
     ]
 
@@ -157,7 +158,7 @@ def parts_of_speech() -> list[str]:
 
 
 def sense_rows(f1: dict) -> list[str]:
-    """Ways below each other, sets side by side."""
+    """One row per method, one column per data set."""
     lines = [f"| F1 | {' | '.join(f1)} |", f"|---|{'---|' * len(f1)}"]
     for way in f1["ALL"]:
         label = f"layer {way}" if way.isdecimal() else way
@@ -171,7 +172,7 @@ def nearest_senses() -> list[str]:
     return [
         *sense_rows(found["wsd"]["f1"]),
         "",
-        f"{off:,} of {found['wsd']['instances']['ALL']:,} instances are of lemmas that SemCor lacks.",
+        f"{off:,} of {found['wsd']['instances']['ALL']:,} instances have lemmas that are not in SemCor.",
         *source(found),
     ]
 
@@ -184,7 +185,7 @@ def votes() -> list[str]:
 def groups() -> list[str]:
     found = read("usage/induction")
     lines = [
-        "| groups of uses, their number | V-measure | B³ | adjusted Rand | groups a word |",
+        "| method, number of groups | V-measure | B³ | adjusted Rand | groups per word |",
         "|---|---|---|---|---|",
     ]
     for name, row in found["rows"].items():
@@ -196,9 +197,9 @@ def groups() -> list[str]:
     one, shift = found["one_sense"], found["shift_auc"]
     lines += [
         "",
-        f"{len(found['words']) // 2} words that nothing was chosen on. Of {len(one['words'])} words with one sense in "
-        f"SemCor, {one['share_of_one_group']:.0%} came out as one group. Made-up shifts of {shift['words']} words are "
-        f"told from none with AUC {shift['shift']:.2f}.",
+        f"{len(found['words']) // 2} words that were not used to choose anything. Of {len(one['words'])} words with "
+        f"one sense in SemCor, {one['share_of_one_group']:.0%} got a single group. Artificial shifts of "
+        f"{shift['words']} words are distinguished from no shift with an AUC of {shift['shift']:.2f}.",
     ]
     return lines + source(found)
 
@@ -211,14 +212,14 @@ def index() -> list[str]:
         lines.append(f"| {name} | {row['ratio']} | {value} |")
     lines += [
         "",
-        f"{found['index_bytes_a_token']:,} bytes a token; the word is *{found['word']}*, which occurs "
+        f"{found['index_bytes_a_token']:,} bytes per token; the word is *{found['word']}*, which occurs "
         f"{found['occurrences']:,} times.",
     ]
     return lines + source(found)
 
 
 def around(sentence: str, word: str, *, side: int = 34) -> str:
-    """What stands around the first occurrence of a word, which is set in italics."""
+    """The context of the first occurrence of a word, which is set in italics."""
     tokens = sentence.split()
     place = next(number for number, token in enumerate(tokens) if token.lower() == word)
     left, right = " ".join(tokens[:place]), " ".join(tokens[place + 1 :])
@@ -238,8 +239,8 @@ def shifts() -> list[str]:
         )
     lines += [
         "",
-        f"Of {found['num_words']:,} words that are frequent in both; the middle one of them has a shift of "
-        f"{found['median_shift']:.2f}, which is owed to the corpora and not to the word. Of each word the use that is "
-        "farthest from the other corpus.",
+        f"The words are from {found['num_words']:,} words that are frequent in both corpora. Their median shift is "
+        f"{found['median_shift']:.2f}, which is due to the corpora and not to the words. The example of each word is "
+        "the use that is farthest from the other corpus.",
     ]
     return lines + source(found)

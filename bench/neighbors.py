@@ -1,12 +1,12 @@
-"""What a neighbor index costs beyond embedding, and a search beyond the matrix product that it needs.
+"""The cost of building a neighbor index relative to embedding, and of a search relative to its matrix product.
 
     python bench/neighbors.py --model PATH --corpus TEXT --json results/usage/neighbors.json
 
 Build: the same sentences through `embed_stream`, consumed (= 1), and into an index on disk; the embedder has seen the
-words before. Search: one query's top layer against all tokens and against the occurrences of a frequent word, beside
-the product of the same rows, which lie in memory in float32, with the query (= 1). A search reads float16 from maps
-that are in the page cache, measures lengths, and keeps the ten best distinct contexts. With faiss also approximate
-search, and how many of the exact ten it finds.
+words before. Search: one query's top layer against all tokens and against the occurrences of a frequent word, relative
+to the product of the same rows, in memory as float32, with the query (= 1). A search reads memory-mapped float16 from
+the page cache, computes norms, and keeps the ten best distinct contexts. With faiss, approximate search is also
+measured, and how many of the exact ten it finds.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def take_sentences(corpus: Path, num_words: int) -> list[list[str]]:
 
 
 def build(embedder: Embedder, sentences: list[list[str]], folder: Path, rounds: int) -> dict[str, Timing]:
-    """Seconds of embedding alone and of building an index; one index stays in folder/index."""
+    """Seconds of embedding alone and of building an index; one index is left in folder/index."""
     corpus = folder / "corpus.txt"
     corpus.write_text("".join(" ".join(tokens) + "\n" for tokens in sentences), encoding="utf-8")
     numbers = count()
@@ -78,7 +78,7 @@ def search(index: NeighborIndex, query: np.ndarray, weights: tuple[float, ...], 
 def searches(
     index: NeighborIndex, query: np.ndarray, weights: tuple[float, ...], word: str
 ) -> tuple[dict[str, Callable[[], object]], dict[str, Any]]:
-    """What is timed, and what is known of it besides."""
+    """The functions to time, and further facts about them."""
     top = len(weights) - 1
     everything = np.concatenate([layers[:, top].astype(np.float32) for _, layers in index.blocks()])  # (N, D)
     matrix, vector = torch.from_numpy(everything), torch.from_numpy(query[top].astype(np.float32))
@@ -152,7 +152,7 @@ def main() -> None:
     parser.add_argument("--rank", type=int, default=100, help="search the occurrences of the word of this frequency")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--folder", type=Path, help="on the disk that is to be measured")
+    parser.add_argument("--folder", type=Path, help="on the disk to measure")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     origin = provenance("neighbors.py") if arguments.json else {}

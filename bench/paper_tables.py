@@ -1,6 +1,6 @@
-"""Tables of docs/paper.md for `bench/tables.py`: what the paper reports beside what we measure.
+"""Tables of docs/paper.md for `bench/tables.py`: the paper's results next to ours.
 
-Our figures are those of the other tables, the paper's are constants.
+Our figures come from the other tables, the paper's are constants.
 """
 
 from bench import model_tables, task_tables
@@ -10,7 +10,7 @@ TASKS = {"QA": "qa", "NLI": "nli", "SRL": "srl", "coref": "coref", "NER": "ner",
 
 
 def read_rows(lines: list[str]) -> dict[str, list[str]]:
-    """The cells of a Markdown table by the first of the row, or by the third where the first is empty."""
+    """The cells of a Markdown table by the first cell of the row, or by the third if the first is empty."""
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     return {row[0] or row[2]: row for row in cells[2:]}
 
@@ -33,13 +33,13 @@ def paper_tasks() -> list[str]:
 
 
 def paper_analyses() -> list[str]:
-    """The rest of the paper's tables, those with numbers."""
+    """The paper's other tables with numbers."""
     senses = read_rows(model_tables.nearest_senses())
     parts = read_rows(model_tables.parts_of_speech())
     mixing, placement = (read_rows(make()) for make in (task_tables.mixing, task_tables.placement))
     perplexity = read_rows(model_tables.perplexity())["wikipedia-heldout"][3]
     *_, before, after = read_rows(task_tables.tuned_bilms())["NLI: SICK"]
-    sets = "Senseval, SemEval"  # all of them but SemEval-2007, which the paper's first sense says
+    sets = "Senseval, SemEval"  # all except SemEval-2007, as the paper's first-sense score shows
     rows = [
         ("Perplexity on held-out text", "news", "39.7", "Wikipedia", perplexity),
         ("Perplexity after fine-tuning", "SNLI", "72.1 → 16.8", "SICK", f"{before} → {after}"),

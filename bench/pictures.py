@@ -49,7 +49,7 @@ def efficiency(found: dict[str, Any]) -> Chart:
 
 
 def main() -> None:
-    """Every picture that is there is drawn from the result of its name."""
+    """Draw every existing picture from the result of the same name."""
     for path in sorted((ROOT / "docs/pictures").glob("*.svg")):
         study = next(name for name in ("learning-curves", "sample-efficiency", *STUDIES) if path.stem.startswith(name))
         found = read(f"tasks/{study}/{path.stem.removeprefix(f'{study}-')}")

@@ -6,7 +6,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "results"
 SHARED = ROOT.parent / "shared"
-"""The folder with data and fixtures, where the environment names no other; docs/data.md lists its files."""
+"""The default folder for data and fixtures, unless the environment names another; docs/data.md lists its files."""
 DATA = Path(os.environ.get("ELMOKIT_DATA") or SHARED / "data")
 FIXTURES = Path(os.environ.get("ELMOKIT_FIXTURES") or SHARED / "fixtures")
 GLOVE = "vectors/glove100-top20k.txt.xz"

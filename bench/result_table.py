@@ -26,13 +26,13 @@ OTHER_DATA = {
     "training/memory": "Wikipedia (first part)",
     "training/*": PROSE,
 }
-"""Data of results that name no SHA-256 of docs/data.md; the first pattern that fits."""
+"""Data of results that contain no SHA-256 of docs/data.md; the first matching pattern applies."""
 READ_FROM_RUNS = ("layer-weights", "learning-curves")
 """Studies that train nothing."""
 
 
 def results() -> list[str]:
-    """Every result in the order of its path, and below them those of a commit with changes."""
+    """Every result by path, then the number of those made from a commit with changes."""
     lines = ["| result | command | data | hours |", "|---|---|---|---|"]
     names = [path.relative_to(RESULTS).with_suffix("").as_posix() for path in sorted(RESULTS.rglob("*.json"))]
     changed = []
@@ -52,7 +52,7 @@ def read_sums(page: str = "docs/data.md") -> dict[str, tuple[str, str]]:
 
 
 def data_text(name: str, result: dict) -> str:
-    """The data sets whose sums a result names, or what is known of it otherwise."""
+    """The data sets whose sums a result contains, or else its entry in `OTHER_DATA`."""
     known = read_sums()
     named = dict.fromkeys(known[text][0] for text in strings(result) if text in known)
     if named:
@@ -70,7 +70,7 @@ def strings(value: object) -> Iterator[str]:
 
 
 def hours_text(result: dict) -> str:
-    """Hours of training where the result has them, or of the command; else an estimate or a dash."""
+    """Hours of training if the result has them, or of the command; otherwise an estimate or a dash."""
     training = result.get("training", result).get("hours")
     if "common_words" in result:
         training = sum(row["seconds"] for row in result["rows"]) / 3600

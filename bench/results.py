@@ -1,4 +1,4 @@
-"""Reading and writing results/SUBJECT/NAME.json, and naming what made them."""
+"""Reading and writing results/SUBJECT/NAME.json, and describing how they were made."""
 
 import json
 import os
@@ -20,7 +20,7 @@ def read_all(folder: str) -> list[dict]:
 
 
 def write(path: Path, result: Mapping[str, object]) -> None:
-    """Write a result down, with the hours that this process took."""
+    """Write a result to a file, with the hours that this process took."""
     path.parent.mkdir(parents=True, exist_ok=True)
     found = {**result, "wall_hours": elapsed_hours()}
     path.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,16 +1,16 @@
-"""Word senses in a model's vectors: nearest-sense disambiguation by layer, votes of similar occurrences with what each
-part of them is worth, and same sense against different senses.
+"""Word senses in a model's vectors: nearest-sense disambiguation by layer, votes of similar occurrences with the
+contribution of each part, and same-sense against different-sense pairs.
 
     python bench/senses.py MODEL                        a model's folder, file or published name
-    python bench/senses.py MODEL --json FILE            the same, written down
+    python bench/senses.py MODEL --json FILE            the same, written to a file
     python bench/senses.py MODEL --parts brown1,brown2  sense vectors from a part of SemCor
     python bench/senses.py minilm --json FILE           the nearest senses of all-MiniLM-L6-v2 (see bench/minilm.py);
                                                         likewise random (mini's size, random weights) and glove
 
-Sense vectors come from SemCor 3.0, as a whole if not said otherwise; the sets are those of Raganato et al. (2017), and
+Sense vectors come from all of SemCor 3.0 by default; the sets are those of Raganato et al. (2017), and
 "ALL without semeval2007" is what the paper reports. The data directory is that of `bench/places.py`; layers are
-kept in the user's cache. `wsd_scores`, `vote_scores` and `context_scores` take any function from sentences to layers:
-other models can be measured too.
+stored in the user's cache. `wsd_scores`, `vote_scores` and `context_scores` take any function from sentences to layers,
+so other models can be measured too.
 """
 
 import argparse
@@ -50,7 +50,7 @@ from bench.results import write  # noqa: E402
 
 
 def minilm_layers() -> Embed:
-    """MiniLM's seven layers twice: a word by its first sub-token, then by the mean of them."""
+    """MiniLM's seven layers twice: each word by its first sub-token, then by the mean of its sub-tokens."""
     peer, size = MiniLM(), 4096
 
     def embed(sentences: Sequence[Sequence[str]]) -> Iterator[np.ndarray]:
@@ -76,11 +76,11 @@ PEERS: dict[str, Callable[[argparse.Namespace], tuple[Embed, str]]] = {
         file_sha256(options.data / GLOVE),
     ),
 }
-"""Whose nearest senses stand beside a model's: vectors, and the hash of what they come from."""
+"""Other vectors for nearest senses, to compare with a model's, and the hash of their source."""
 
 
 def wsd_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, object]:
-    """F1 by set and layer, with the counts behind it."""
+    """F1 by set and layer, with the counts that it is computed from."""
     data = read_wsd_data(data_dir / "wsd", parts)
     result = evaluate_wsd(embed, data.train, data.sets, data.index)
     return {
@@ -92,7 +92,7 @@ def wsd_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> 
 
 
 def vote_scores(embed: Embed, data_dir: Path, parts: Collection[str] = PARTS) -> dict[str, Any]:
-    """F1 of votes of similar occurrences by set: by prior, by vectors, by both with own vectors only and with all."""
+    """F1 of votes by set: with the prior, with vectors, with both and own vectors only, and with everything."""
     data = read_wsd_data(data_dir / "wsd", parts)
     result = evaluate_votes(embed, data.train, data.sets, data.index)
     return {
@@ -127,7 +127,7 @@ def context_scores(embed: Embed, data_dir: Path) -> dict[str, object]:
 
 
 def print_f1(f1: dict) -> None:
-    """Ways below each other, sets side by side."""
+    """One row per method, one column per data set."""
     print(f"{'F1':32}", *(f"{name.replace('ALL without semeval', 'without '):>13}" for name in f1))
     for way in f1["ALL"]:
         print(f"{way:32}", *(f"{scores[way]:13.1f}" for scores in f1.values()))

@@ -6,9 +6,9 @@ r"""Compare settings for the packaged model: short pretraining runs that cost th
 
 Each setting is the preset `mini` with a few changes. Its speed is measured first, on one core and in CPU seconds, and
 then it gets as many steps as the budget allows, with the learning-rate schedule of a whole run. Runs that are done are
-skipped, and so are models that were measured: both commands can be repeated. Perplexity is on one footing: targets
-among the 50,000 most frequent words, probabilities renormalized over them. The probe is a quick linear one of
-`bench/probes.py`.
+skipped, and so are models that were measured: both commands can be repeated. Perplexities are comparable: targets are
+among the 50,000 most frequent words, and probabilities are renormalized over them. The probe is the quick linear one
+of `bench/probes.py`.
 """
 
 import argparse
@@ -115,7 +115,7 @@ def train(options: argparse.Namespace) -> None:
 
 
 def restrict(bilm: BiLM, words: list[str]) -> BiLM:
-    """A model that can predict nothing but some of its words."""
+    """A model that can predict only some of its words."""
     assert bilm.softmax is not None and bilm.softmax.weight is not None and bilm.vocabulary is not None
     rows = torch.tensor(bilm.vocabulary.to_ids(words))
     config = bilm.config.model_copy(update={"vocab_size": len(words)})
@@ -130,7 +130,7 @@ def restrict(bilm: BiLM, words: list[str]) -> BiLM:
 
 
 def measure(options: argparse.Namespace) -> None:
-    """Perplexity on the common footing and the probe of every model there is."""
+    """Comparable perplexity and the probe of every finished model."""
     from bench.probes import probe_pos
 
     origin = provenance("settings.py", ["measure …"])
@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--heldout", type=Path, help="raw text")
     parser.add_argument("--data", type=Path, help="folder with pos/ud_ewt")
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=360, help="CPU seconds a setting")
+    parser.add_argument("--seconds", type=float, default=360, help="CPU seconds per setting")
     parser.add_argument("--only", help="settings whose name contains this")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()

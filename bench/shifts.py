@@ -1,8 +1,8 @@
-"""The words whose use differs most between Wikipedia and the books of $ELMOKIT_DATA, written down with what made them.
+"""The words whose use differs most between Wikipedia and the books of $ELMOKIT_DATA, as a result file.
 
     python bench/shifts.py --model mini --output FOLDER --json results/usage/shifts.json
 
-FOLDER gets the page of `elmokit analyze senses --rank 20`; one that is there already is not made again.
+FOLDER gets the page of `elmokit analyze senses --rank 20`; an existing one is not made again.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Train the static word vectors of the tasks' baseline: skip-gram on the very text of the packaged model.
+"""Train the static word vectors of the tasks' baseline: skip-gram on the training text of the packaged model.
 
     pip install gensim
     python bench/skipgram.py 'SHARDS/*.xz' vectors.txt --json results/tasks/skipgram.json
 
-The vectors are written as word2vec text, which `elmokit task … --vectors` reads. One thread, so that a seed gives the
-same vectors again.
+The vectors are written as word2vec text, which `elmokit task … --vectors` reads. One thread, so that the vectors can be
+reproduced from the seed.
 """
 
 import argparse
@@ -28,7 +28,7 @@ SETTINGS = {"vector_size": 100, "window": 5, "min_count": 5, "sg": 1, "negative"
 
 
 class Sentences:
-    """Tokenized sentences of shards, as often as one asks."""
+    """Tokenized sentences of shards; can be iterated repeatedly."""
 
     def __init__(self, files: list[Path]) -> None:
         self.files = files

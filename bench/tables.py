@@ -1,7 +1,7 @@
-"""Write the tables of the documents from results/: no figure there is typed by hand.
+"""Write the tables of the documentation from results/: no figure there is typed by hand.
 
 python bench/tables.py            rewrite the tables
-python bench/tables.py --check    exit 1 if they are not what the results say
+python bench/tables.py --check    exit 1 if they do not match the results
 """
 
 import re
@@ -21,7 +21,7 @@ NAMES = {"pure": "portable steps", "native": "fused cell", "int8": "int8"}
 def throughput() -> list[str]:
     full, small = read("embedding/throughput-full"), read("embedding/throughput-small")
     lines = [
-        "| × AllenNLP | full (4096/512) | of the GEMM roofline | small (1024/128) | of the GEMM roofline |",
+        "| × AllenNLP | full (4096/512) | % of GEMM roofline | small (1024/128) | % of GEMM roofline |",
         "|---|---|---|---|---|",
         *(
             f"| {label} | {f['ratio']} × | {f['of_gemm_roofline']:.0%} | {s['ratio']} × | {s['of_gemm_roofline']:.0%} |"
@@ -36,9 +36,9 @@ def throughput() -> list[str]:
         ),
         "",
         f"{full['words']} words; medians of {full['rounds']} (full) and {small['rounds']} (small) interleaved rounds "
-        f"on {full['threads']} cores that reach {full['gemm_gflops']} GFLOP/s; AllenNLP does "
+        f"on {full['threads']} cores that reach {full['gemm_gflops']} GFLOP/s. There AllenNLP processes "
         f"{full['rows']['allennlp']['words_per_second']} words/s at full size and "
-        f"{small['rows']['allennlp']['words_per_second']} at small size there.",
+        f"{small['rows']['allennlp']['words_per_second']} at small size.",
     ]
     return lines + source(full, small)
 
@@ -49,7 +49,7 @@ def int8() -> list[str]:
     rows["bilm-tf's small test model (64/16), trained"] = trained
     rows["mini (512/128), trained"] = mini
     rows["mini, on a processor without 8-bit dot products"] = coarse
-    lines = ["| root mean square of the change, relative | layer 0 | layer 1 | layer 2 |", "|---|---|---|---|"]
+    lines = ["| relative root mean square change | layer 0 | layer 1 | layer 2 |", "|---|---|---|---|"]
     for name, result in rows.items():
         values = " | ".join(f"{value:.2%}" for value in result["int8_relative_rms_by_layer"])
         lines.append(f"| {name} | {values} |")
@@ -66,7 +66,7 @@ def latency() -> list[str]:
         )
     lines += [
         "",
-        f"The recurrent weights that a sentence streams are {full['streamed_megabytes']} MB (full) and "
+        f"The recurrent weights that are read for each sentence are {full['streamed_megabytes']} MB (full) and "
         f"{small['streamed_megabytes']} MB (small), in float32, split over two cores; one core reads "
         f"{full['one_core_gb_per_second']} GB/s from memory.",
     ]
@@ -117,8 +117,8 @@ def training() -> list[str]:
     worst = max(result["largest_relative_difference_of_losses"] for result in results)
     lines += [
         "",
-        f"Medians of interleaved rounds on {first['threads']} cores; losses of both agree within {worst:.0e}. A window "
-        f"of this prose has {first['distinct_tokens_a_window']} distinct tokens.",
+        f"Medians of interleaved rounds on {first['threads']} cores; the losses of both agree within {worst:.0e}. "
+        f"A window of this prose has {first['distinct_tokens_a_window']} distinct tokens.",
     ]
     if differences := [result["bfloat16"]["difference"] for result in results if "bfloat16" in result]:
         lines[-1] += f" With bfloat16 they differ by at most {max(differences):.0e}."
@@ -128,8 +128,8 @@ def training() -> list[str]:
 def processes() -> list[str]:
     result = read("training/processes")
     return [
-        f"Two processes on two cores do a step of the same global batch **{result['ratio']} ×** as fast as one process "
-        "on one core.",
+        f"Two processes on two cores compute a step of the same global batch **{result['ratio']} ×** as fast as one "
+        "process on one core.",
         *source(result),
     ]
 
@@ -137,8 +137,8 @@ def processes() -> list[str]:
 def training_memory() -> list[str]:
     result = read("training/memory")
     return [
-        f"Streaming a list of shards of {result['corpus_gigabytes']} GB (the shards of a corpus repeated), the process "
-        f"stands {result['above_model_megabytes']} MB above its model; between a tenth and the whole of the measured "
+        f"While it streams {result['corpus_gigabytes']} GB of shards (the shards of a corpus repeated), the process "
+        f"uses {result['above_model_megabytes']} MB more than its model. Between a tenth and the whole of the measured "
         f"{result['read_gigabytes']} GB it grew by {result['growth_megabytes']} MB.",
         *source(result),
     ]
@@ -152,10 +152,10 @@ def original() -> list[str]:
         f"Measured with one process on {result['threads']} cores at the paper's batch (128 × 20), 793,471 words and "
         f"8,192 negatives: {result['num_parameters'] / 1e6:.0f}M parameters with the softmax, "
         f"**{result['peak_gigabytes']} GB** peak per process (weights, Adagrad's sums, activations), "
-        f"**{result['exchanged_megabytes_a_step']} MB** of gradients exchanged a step (softmax rows only where it "
-        f"touched them), {result['tokens_per_second']:.0f} tokens/s. The paper's ten passes over {words / 1e6:.0f}M "
-        f"words would take {days:,.0f} days on these cores; the time divides by the processes as far as the network "
-        "carries that exchange within a step.",
+        f"**{result['exchanged_megabytes_a_step']} MB** of gradients exchanged per step (only the softmax rows "
+        f"that it used), {result['tokens_per_second']:.0f} tokens/s. The paper's ten passes over {words / 1e6:.0f}M "
+        f"words would take {days:,.0f} days on these cores. With more processes it takes proportionally less time, as "
+        "long as the network completes the exchange within a step.",
         *source(result),
     ]
 
@@ -192,8 +192,8 @@ def finetuning() -> list[str]:
 def settings() -> list[str]:
     result = read("pretraining/settings")
     lines = [
-        "| preset `mini`, 64 × 20, but | parameters | CPU s | predictions | perplexity | POS, layer 1 | layer 2 | mean "
-        "| concatenated |",
+        "| preset `mini`, 64 × 20, with | parameters | CPU s | predictions | perplexity | POS, layer 1 | layer 2 "
+        "| mean | concatenated |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for row in result["rows"]:
@@ -205,9 +205,9 @@ def settings() -> list[str]:
         )
     lines += [
         "",
-        f"Perplexity: average of both directions on {result['predictions']:,} predictions of `{result['heldout']}`, "
-        f"among the {result['common_words']:,} most frequent words, the other {result['oov_rate']:.1%} left out. POS: "
-        "XPOS accuracy on UD-EWT's dev set by a linear probe trained on 6,000 sentences. One seed.",
+        f"Perplexity: average of both directions over {result['predictions']:,} predictions of `{result['heldout']}`, "
+        f"among the {result['common_words']:,} most frequent words; the other {result['oov_rate']:.1%} are left out. "
+        "POS: XPOS accuracy on UD-EWT's development set with a linear probe trained on 6,000 sentences. One seed.",
     ]
     return lines + source(result)
 

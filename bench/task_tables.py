@@ -12,7 +12,7 @@ from elmokit.tasks.config import read_task_config
 DATA = {
     "squad": "QA: SQuAD, 34 + 7 + 7 articles of its dev set",
     "sick": "NLI: SICK",
-    "snli-small": "NLI: SNLI small (its dev set cut by premise, its test set)",
+    "snli-small": "NLI: SNLI small (dev set split by premise; test set)",
     "ewt": "SRL: EWT PropBank",
     "litbank": "coref: LitBank",
     "ontogum": "coref: OntoGUM",
@@ -23,19 +23,19 @@ DATA = {
 FIGURES = {
     "precision": "precision",
     "recall": "recall",
-    "predicate_f1": "F1 of predicates found",
+    "predicate_f1": "predicate F1",
     "exact_match": "exact match",
     "muc": "MUC",
     "b_cubed": "B³",
     "ceaf": "CEAF-φ4",
-    "mentions": "F1 of mentions",
+    "mentions": "mention F1",
     "f1_with_singletons": "average F1, gold singletons kept",
 }
-"""What a task counts beside its metric."""
+"""Further metrics of tasks."""
 
 
 def in_order(study: str, name: str = "") -> list[dict]:
-    """The results of a study in the order of the paper's table: the main ones, or those of a name beside them."""
+    """The results of a study in the order of the paper's table: the main ones, or those with a name."""
     found = [result for result in read_all(f"tasks/{study}") if result.get("name", "") == name]
     return sorted(found, key=lambda result: list(DATA).index(result["data"]))
 
@@ -50,7 +50,8 @@ def gain(side: dict) -> str:
 
 def with_and_without() -> list[str]:
     lines = [
-        "| data | seeds | metric | baseline | | with it | increase | of the error | p | the paper: of the error |",
+        "| data | seeds | metric | baseline | variant | score | increase | error reduction | p "
+        "| paper: error reduction |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     results = in_order("compare")
@@ -65,7 +66,7 @@ def with_and_without() -> list[str]:
 
 
 def gains() -> list[str]:
-    """The comparisons in short, for the first page."""
+    """A summary of the comparisons, for the README."""
     lines = ["| | | baseline | + ELMo (`mini`) | relative error reduction |", "|---|---|---|---|---|"]
     results = in_order("compare")
     for result in results:
@@ -85,8 +86,8 @@ def gains() -> list[str]:
 
 
 def further_figures() -> list[str]:
-    """Of the comparisons that have them."""
-    lines = ["| data | seeds | figure | baseline | + ELMo |", "|---|---|---|---|---|"]
+    """The further metrics of the comparisons that have them."""
+    lines = ["| data | seeds | metric | baseline | + ELMo |", "|---|---|---|---|---|"]
     for result in in_order("compare"):
         elmo, base = result["others"][0], result["baseline"]
         lines += [
@@ -102,9 +103,9 @@ def random_weights() -> list[str]:
 
 
 def tuned_bilms() -> list[str]:
-    """Beside the scores, the perplexity of the task's dev text before and after tuning on its training text."""
+    """The scores, and the perplexity of the task's dev text before and after tuning on its training text."""
     lines = [
-        "| data | seeds | baseline | + ELMo | of the error | tuned | of the error | p | perplexity | tuned |",
+        "| data | seeds | baseline | + ELMo | error reduction | tuned | error reduction | p | perplexity | tuned |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     results, tunings = in_order("compare", "tuned"), []
@@ -123,13 +124,13 @@ def tuned_bilms() -> list[str]:
 
 
 def attempts() -> list[str]:
-    """Other settings and other biLMs, where the gain is small; runs of one time together with their own baseline."""
+    """Other settings and other biLMs for tasks with a small gain; each group of runs has its own baseline."""
     return side_rows([result for name in ("", "learning", "gently") for result in in_order("attempts", name)])
 
 
 def grid() -> list[str]:
-    """What the preset reaches on dev, from the comparisons, and below it what other settings do."""
-    lines = ["| data | | settings | seeds | dev |", "|---|---|---|---|---|"]
+    """The preset's development score, from the comparisons, and below it those of other settings."""
+    lines = ["| data | variant | settings | seeds | dev |", "|---|---|---|---|---|"]
     results, presets = read_all("tasks/grid"), in_order("compare")
     for preset in presets:
         own = [(result, row) for result in results if result["data"] == preset["data"] for row in result["rows"]]
@@ -140,7 +141,7 @@ def grid() -> list[str]:
             tried = [(result, row) for result, row in own if row["side"] == side]
             if not tried:
                 continue
-            settings = f"the preset's: {settings_text(preset_values(preset['task'], [row for _, row in tried]))}"
+            settings = f"preset: {settings_text(preset_values(preset['task'], [row for _, row in tried]))}"
             seeds, dev = len(preset["seeds"]), mean(figures["dev"])
             lines.append(f"| {DATA[preset['data']]} | {text} | {settings} | {seeds} | {dev} |")
             lines += [
@@ -151,20 +152,20 @@ def grid() -> list[str]:
 
 
 def preset_values(task: str, rows: list[dict]) -> dict[str, object]:
-    """What the preset has where rows have something else."""
+    """The preset's values of the settings that the rows change."""
     preset = read_task_config(task, "small").model_dump()
     names = dict.fromkeys(name for row in rows for name in row["changes"])
     return {name: reduce(getitem, name.split("."), preset) for name in names}
 
 
 def settings_text(changes: Mapping[str, object]) -> str:
-    """Of a side's settings, but for what makes it that side."""
+    """The settings of a variant, except the one that defines the variant."""
     return ", ".join(f"`{name} = {value}`" for name, value in changes.items() if name != "elmo.place")
 
 
 def side_rows(results: list[dict]) -> list[str]:
     lines = [
-        "| data | seeds | variant | dev | test | increase | of the error | p |",
+        "| data | seeds | variant | dev | test | increase | error reduction | p |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for result in results:
@@ -186,7 +187,7 @@ def placement() -> list[str]:
 
 def sample_efficiency() -> list[str]:
     lines = [
-        "| data | share | examples | baseline | + ELMo | increase | of the error | p |",
+        "| data | fraction | examples | baseline | + ELMo | increase | error reduction | p |",
         "|---|---|---|---|---|---|---|---|",
     ]
     results = in_order("sample-efficiency")
@@ -216,7 +217,7 @@ def layer_weights() -> list[str]:
 
 
 def learning_curves() -> list[str]:
-    lines = ["| data | | seeds | best on dev | after epochs | trained for |", "|---|---|---|---|---|---|"]
+    lines = ["| data | variant | seeds | best on dev | at epoch | epochs trained |", "|---|---|---|---|---|---|"]
     results = in_order("learning-curves")
     for result in results:
         for group in result["groups"]:
@@ -233,6 +234,6 @@ def learning_curves() -> list[str]:
 
 def epochs() -> list[str]:
     results = read_all("tasks/epochs")
-    lines = ["| an epoch with ELMo ÷ one without, layers in the store | ratio |", "|---|---|"]
+    lines = ["| time per epoch with ELMo ÷ without, cached layers | ratio |", "|---|---|"]
     lines += [f"| {DATA[result['data']]} | {result['ratio']} |" for result in results]
     return lines + source(*results)

@@ -1,19 +1,19 @@
-"""The six tasks with and without ELMo on the data of $ELMOKIT_DATA, and what came out as results/tasks/STUDY/DATA.json.
+"""The six tasks with and without ELMo on the data of $ELMOKIT_DATA, with results in results/tasks/STUDY/DATA.json.
 
     python bench/tasks.py compare conll2003 --runs RUNS --vectors skipgram.txt      Table 1
     python bench/tasks.py compare conll2003 --runs RUNS --vectors skipgram.txt -- --also random
     python bench/tasks.py mixing ewt --runs RUNS --vectors skipgram.txt             Table 2; also placement (Table 3)
     python bench/tasks.py sample-efficiency ewt --runs RUNS --vectors skipgram.txt  Figure 1
-    python bench/tasks.py grid sick --runs RUNS --vectors skipgram.txt              settings of both sides, on dev
+    python bench/tasks.py grid sick --runs RUNS --vectors skipgram.txt              settings of both variants, on dev
     python bench/tasks.py attempts conll2003 --runs RUNS --vectors skipgram.txt -- elmo both tuned=MODEL    to gain more
-    python bench/tasks.py layer-weights ewt --runs RUNS                             Figure 2, of the runs of compare
-    python bench/tasks.py learning-curves ewt --runs RUNS                           dev scores by epoch, of the same
-    python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       an epoch with ELMo ÷ one without
+    python bench/tasks.py layer-weights ewt --runs RUNS                             Figure 2, from the runs of compare
+    python bench/tasks.py learning-curves ewt --runs RUNS                           dev scores by epoch, from the same
+    python bench/tasks.py epochs conll2003 --runs RUNS --vectors skipgram.txt       time per epoch with ELMo ÷ without
 
-What stands behind -- goes to the command `elmokit task compare` or `elmokit analyze …`, or names attempts, of which
-`elmo` is the first, or points of a grid such as `baseline:dropout`. With --name NAME the result is
-results/tasks/STUDY/DATA-NAME.json, beside the main one. All is resumable: repeat the command. The baseline's words are
-the vectors of bench/skipgram.py beside GloVe's of the data directory.
+Arguments after -- are passed to `elmokit task compare` or `elmokit analyze …`, or name attempts, of which `elmo` is the
+first, or points of a grid such as `baseline:dropout`. With --name NAME the result is written to
+results/tasks/STUDY/DATA-NAME.json, next to the main one. Everything is resumable: repeat the command. The baseline's
+word vectors are those of bench/skipgram.py concatenated with GloVe's of the data directory.
 """
 
 import argparse
@@ -51,7 +51,7 @@ STUDIES = {
 
 
 class Setting(NamedTuple):
-    """A task's files below the data directory, and the seeds of its table."""
+    """A task's files in the data directory, and the seeds of its table."""
 
     task: str
     train: str
@@ -105,7 +105,7 @@ GRIDS = {
     "ewt": {"dropout": {"model.input_dropout": "0.4"}, "own": {"elmo.dropout": "0"}},
     "litbank": {"dropout": {"model.lexical_dropout": "0.3"}, "own": {"elmo.dropout": "0.2"}},
 }
-"""What is tried instead of the preset's values on both sides; ELMo's own settings on its side alone."""
+"""Values to try instead of the preset's, for both variants; ELMo's own settings only with ELMo."""
 
 ATTEMPTS = {
     "conll2003": {
@@ -117,14 +117,14 @@ ATTEMPTS = {
         "gently": ("the biLM learns along, at a hundredth of it", (("elmo.tuned", "0.01"),)),
     },
 }
-"""What may help where the gain is small: its name, its label and its settings."""
+"""Attempts to increase a small gain: name, label and settings."""
 
 BILMS = {"tuned": "biLM tuned on the task's text", "second": "biLM after a second pass over its corpus"}
-"""Other biLMs that may help, each given as NAME=MODEL."""
+"""Other biLMs to try, each given as NAME=MODEL."""
 
 
 def cut_snli(data: Path, folder: Path) -> None:
-    """SNLI's dev pairs cut by premise into a tenth to choose on and the rest to train on, as the data's README says."""
+    """SNLI's dev pairs, split by premise: a tenth for development, the rest for training, as the data's README says."""
     with open_text(data / "nli/snli-dev-test/snli_dev.jsonl.xz") as lines:
         pairs = [(json.loads(line)["sentence1"], line) for line in lines]
     premises = sorted({premise for premise, _ in pairs})
@@ -156,13 +156,13 @@ def describe(options: argparse.Namespace) -> dict[str, object]:
 
 
 def name_files(files: dict[str, Path], options: argparse.Namespace) -> list[str]:
-    """Words of a command that name its files."""
+    """The arguments of a command that name its files."""
     pairs = [*files.items(), *(("vectors", path) for path in options.vectors)]
     return [word for name, path in pairs for word in (f"--{name}", str(path))]
 
 
 def run_study(options: argparse.Namespace) -> dict[str, object]:
-    """Run a command of ours and read what it wrote."""
+    """Run an elmokit command and read its output file."""
     setting, files = SETTINGS[options.setting], find_files(options.setting, options)
     words, report = STUDIES[options.study]
     output = options.runs / "-".join(filter(None, (options.study, options.setting, options.name)))
@@ -200,7 +200,7 @@ def show_done(run: RunDone) -> None:
 
 
 def run_grid(options: argparse.Namespace) -> dict[str, object]:
-    """Scores of settings other than the preset's, with and without ELMo; those of the preset are in `compare`."""
+    """Scores with settings other than the preset's, with and without ELMo; the preset's are in `compare`."""
     grid = GRIDS[options.setting]
     points = {f"baseline:{name}": {"elmo.place": "none"} | own for name, own in grid.items() if name != "own"}
     points |= {f"elmo:{name}": own for name, own in grid.items()}
@@ -222,7 +222,7 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
 
 
 def run_attempts(options: argparse.Namespace) -> dict[str, object]:
-    """Other settings and other biLMs, beside the baseline of `compare`, whose runs are taken as they are."""
+    """Other settings and other biLMs, compared with the baseline of `compare`, whose runs are reused."""
     others, settings = [], ATTEMPTS[options.setting]
     for word in options.further or settings:
         name, _, model = word.partition("=")
@@ -241,7 +241,7 @@ def run_attempts(options: argparse.Namespace) -> dict[str, object]:
 
 
 def read_runs(options: argparse.Namespace) -> dict[str, object]:
-    """What an analysis of finished runs says of those of a comparison; its picture goes to the docs."""
+    """An analysis of the finished runs of a comparison; its picture is written to the docs."""
     folder = options.runs / f"compare-{options.setting}"
     sides = ("elmo",) if options.study == "layer-weights" else ("baseline", "elmo")
     runs = [str(path) for side in sides for path in sorted(folder.glob(f"{side}-*"))]
@@ -256,7 +256,7 @@ def read_runs(options: argparse.Namespace) -> dict[str, object]:
 
 
 def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
-    """Seconds of an epoch's steps with and without ELMo in turn; the layers are in the store by then."""
+    """Seconds of an epoch's steps with and without ELMo, in turn, with the layers already cached."""
     setting, files = SETTINGS[options.setting], find_files(options.setting, options)
     fraction = options.fraction or 0.2
     own, changes = TASKS[setting.task], {"num_epochs": "1", "train_fraction": str(fraction)}
@@ -300,11 +300,11 @@ OTHERS = {
     "learning-curves": read_runs,
     "epochs": measure_epochs,
 }
-"""Studies that are no command of ours."""
+"""Studies without a command of their own."""
 
 
 def shown_words(options: argparse.Namespace) -> list[str]:
-    """The command as a result shows it."""
+    """The command as recorded in a result."""
     shown = [options.study, options.setting, "--runs RUNS --vectors skipgram.txt"]
     shown += [f"--fraction {options.fraction}"] if options.fraction else []
     shown += [f"--rounds {options.rounds}"] if options.study == "epochs" else []
@@ -314,13 +314,13 @@ def shown_words(options: argparse.Namespace) -> list[str]:
 
 
 def short(word: str) -> str:
-    """A word of a command, of a path in it the last two parts only."""
+    """An argument of a command; of a path only the last two parts."""
     before, equals, path = word.rpartition("=")
     return before + equals + "/".join(Path(path).parts[-2:])
 
 
 def shorten_names(setting: dict[str, Any]) -> None:
-    """Of the biLMs of a study: where they lay says nothing to others."""
+    """The names of a study's biLMs without their folders, which mean nothing to others."""
     setting["bilms"] = {short(name): digest for name, digest in setting["bilms"].items()}
 
 
@@ -331,13 +331,13 @@ def main() -> None:
     parser.add_argument("study", choices=[*STUDIES, *OTHERS])
     parser.add_argument("setting", choices=SETTINGS)
     parser.add_argument("--runs", type=Path, required=True, help="a folder for all runs")
-    parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="of bench/skipgram.py")
+    parser.add_argument("--vectors", type=Path, nargs="+", default=[], help="word vectors by bench/skipgram.py")
     parser.add_argument("--model", default="mini")
-    parser.add_argument("--seeds", help="others than those of the table")
-    parser.add_argument("--name", default="", help="of an attempt")
+    parser.add_argument("--seeds", help="instead of those of the table")
+    parser.add_argument("--name", default="", help="name of the result")
     parser.add_argument("--processes", type=int)
-    parser.add_argument("--fraction", type=float, help="of the training data, for epochs: 0.2")
-    parser.add_argument("--rounds", type=int, default=3, help="for epochs")
+    parser.add_argument("--fraction", type=float, help="fraction of the training data, for epochs: 0.2")
+    parser.add_argument("--rounds", type=int, default=3, help="number of rounds, for epochs")
     parser.add_argument("--data", type=Path, default=DATA)
     options = parser.parse_args(words[:cut])
     options.further = words[cut + 1 :]

@@ -4,8 +4,8 @@
     python bench/tokenizer.py --speed --json results/text/speed.json
     python bench/tokenizer.py --sentences --json results/text/sentences.json
 
-The script is not called `tokenize.py`: beside other scripts that name would hide the standard library's module.
-`--compare` and `--sentences` need the data directory ($ELMOKIT_DATA); `--speed` falls back on the text in
+The script is not called `tokenize.py`, because that name would hide the standard library's module.
+`--compare` and `--sentences` need the data directory ($ELMOKIT_DATA); `--speed` falls back to the text in
 tests/fixtures. pysbd is measured too if it can be imported (`pip install --target DIR pysbd==0.3.4` and
 `PYTHONPATH=DIR`).
 """
@@ -50,7 +50,7 @@ def ewt_path(split: str) -> Path:
 
 
 def read_lines(path: Path) -> list[str]:
-    """The lines of a plain or xz-packed text file."""
+    """The lines of a plain or xz-compressed text file."""
     if path.suffix == ".xz":
         with lzma.open(path, "rt", encoding="utf-8") as file:
             return file.read().splitlines()
@@ -58,7 +58,7 @@ def read_lines(path: Path) -> list[str]:
 
 
 def sample_paragraphs(paths: Iterable[Path], count: int, seed: int = 13) -> list[str]:
-    """The same number of random paragraphs of each file, `count` altogether."""
+    """The same number of random paragraphs from each file, `count` in total."""
     files = list(paths)
     chosen: list[str] = []
     for path in files:
@@ -100,7 +100,7 @@ def _gold_sentence(lines: list[str], keep_hyphens: bool) -> tuple[Spans, bool]:
 def read_ewt(path: Path, keep_hyphens: bool = False) -> list[list[tuple[str, Spans]]]:
     """UD-EWT: paragraphs of (sentence with its trailing space, token spans).
 
-    With `keep_hyphens`, tokens that the treebank cut at a hyphen are put together again, as in the Penn Treebank.
+    With `keep_hyphens`, tokens that the treebank splits at a hyphen are joined again, as in the Penn Treebank.
     """
     paragraphs: list[list[tuple[str, Spans]]] = []
     text, lines, fresh = "", [], True
@@ -121,7 +121,7 @@ def read_ewt(path: Path, keep_hyphens: bool = False) -> list[list[tuple[str, Spa
 
 
 def read_newswire(path: Path) -> list[list[str]]:
-    """The sentences of each text of the all-words WSD sets, with the spaces of running text put back by rule."""
+    """The sentences of each text of the all-words WSD sets, with the spaces of running text restored by rule."""
     texts = []
     with lzma.open(path) as file:
         corpus = ElementTree.parse(file).getroot()
@@ -141,7 +141,7 @@ def read_newswire(path: Path) -> list[list[str]]:
 
 
 def score(pairs: Iterable[tuple[set[Any], set[Any]]]) -> Figures:
-    """Precision, recall and F1 in per cent over (gold, predicted) pairs, with the counts."""
+    """Precision, recall and F1 in percent over (gold, predicted) pairs, with the counts."""
     counts = [(len(gold), len(predicted), len(gold & predicted)) for gold, predicted in pairs]
     gold, predicted, common = (sum(column) for column in zip(*counts, strict=True))
     figures = {"precision": common / predicted, "recall": common / gold, "f1": 2 * common / (gold + predicted)}
@@ -167,7 +167,7 @@ def own_ends(text: str) -> list[int]:
 
 
 def score_sentences(paragraphs: list[list[str]], ends: Callable[[str], list[int]]) -> Figures:
-    """Boundaries inside paragraphs, which no line break gives away; recall also of those that an end mark shows."""
+    """Boundaries inside paragraphs, where no line break helps; recall also for those after an end mark."""
     pairs, marked = [], []
     for sentences in paragraphs:
         text = "".join(sentences)
@@ -207,7 +207,7 @@ KINDS = (
 
 
 def differences(text: str, ours: Spans, theirs: Spans) -> Iterable[tuple[str, str, str]]:
-    """(kind, our tokens, their tokens) of each stretch of text on which the two disagree."""
+    """(kind, our tokens, their tokens) of each span of text on which the two disagree."""
     shared = sorted(set(ours) & set(theirs))
     bounds = [(-1, 0), *shared, (len(text), len(text))]
     for (_, begin), (end, _) in itertools.pairwise(bounds):
@@ -241,7 +241,7 @@ def compare_with_nltk(paths: list[Path], paragraphs: int) -> Figures:
 
 
 def compare_with_ewt(split: str) -> Figures:
-    """Our spans and NLTK's against the treebank's tokens, sentence by gold sentence."""
+    """Our spans and NLTK's compared with the treebank's tokens, for each gold sentence."""
     figures: Figures = {}
     for name, keep in (("as_annotated", False), ("hyphens_joined", True)):
         gold = [pair for paragraph in read_ewt(ewt_path(split), keep) for pair in paragraph]

@@ -1,4 +1,4 @@
-"""Training speed against a straightforward implementation, interleaved, and of two processes against one.
+"""Training speed relative to a straightforward implementation, interleaved, and of two processes relative to one.
 
     python bench/train.py --size small                       official small size, 8192 negatives
     python bench/train.py --size mini                        512/128, 496 filters, 2048 negatives
@@ -7,9 +7,9 @@
     python bench/train.py --original                         time, memory and bytes of an original-size step
 
 A step is 128 rows × 20 tokens in both directions: token vectors, LSTMs, sampled softmax, optimizer. The straightforward
-one is autograd over what the equations say: the character convolution for every token, a cell with a product a gate,
-the softmax rows by indexing, dense Adagrad. It starts from the same weights, takes the same windows and negatives, and
-its losses must come out equal.
+one is autograd over the equations as written: the character convolution for every token, a cell with one product per
+gate, the softmax rows by indexing, dense Adagrad. It starts from the same weights and takes the same windows and
+negatives, and its losses must be equal.
 """
 
 import argparse
@@ -54,7 +54,7 @@ ROUNDED = "elmokit, bfloat16"
 
 
 class Repeated(Sentences):
-    """The sentences of the shipped prose over and over."""
+    """The sentences of the prose fixture, repeated forever."""
 
     def __init__(self) -> None:
         text = (ROOT / "tests/fixtures/prose.txt").read_text(encoding="utf-8")
@@ -73,7 +73,7 @@ class Repeated(Sentences):
 
 
 class Straightforward:
-    """A biLM and its training step as one would first write them."""
+    """A biLM and its training step in the most direct implementation."""
 
     def __init__(self, bilm: BiLM, config: PretrainConfig) -> None:
         self.config = config
@@ -238,7 +238,7 @@ def compare(size: str, negatives: int | None, rounds: int) -> dict[str, object]:
 
 
 def one_process(core: str, steps: int, processes: int, folder: str) -> None:
-    """Run inside a process of its own: `steps` of the mini model, alone or as one of two."""
+    """Run in a separate process: `steps` of the mini model, alone or as one of two."""
     from elmokit.training.distributed import Processes, join, leave
 
     os.sched_setaffinity(0, {int(core)})
@@ -271,7 +271,7 @@ def one_process(core: str, steps: int, processes: int, folder: str) -> None:
 
 
 def compare_processes(rounds: int, steps: int = 8) -> dict[str, object]:
-    """Alternate one process on one core and two on two, the same global batch."""
+    """Alternate one process on one core and two on two, with the same global batch."""
     seconds: dict[int, list[float]] = {1: [], 2: []}
     for number in range(rounds):
         for processes in (1, 2):

@@ -1,9 +1,9 @@
-"""Memory of a training run over a corpus far larger than memory, simulated by naming the same shards again and again.
+"""Memory of a training run over a corpus far larger than memory, simulated by listing the same shards repeatedly.
 
     python bench/train_memory.py FILES… --input text --json results/training/memory.json
 
 A mini model takes a step now and then, while the stream of windows runs through `--read` gigabytes of a list of
-`--corpus` gigabytes of text; the resident memory is looked at all along.
+`--corpus` gigabytes of text; the resident memory is measured throughout.
 """
 
 import argparse
@@ -27,7 +27,7 @@ from bench.provenance import provenance
 from bench.results import write
 
 STEP_EVERY = 100
-"""Windows between steps: the stream is what is looked at, and steps take nearly all the time."""
+"""Windows between steps: the stream is what is measured, and steps take nearly all the time."""
 
 
 def resident() -> int:
@@ -37,7 +37,7 @@ def resident() -> int:
 
 
 class Counted:
-    """A stream that knows how many bytes of text it has given out."""
+    """A stream that counts the bytes of text that it has returned."""
 
     def __init__(self, sentences: SentenceStream) -> None:
         self.sentences, self.num_bytes = sentences, 0

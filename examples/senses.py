@@ -1,4 +1,4 @@
-"""How well the layers of a model tell the senses of a word apart.
+"""How well the layers of a model distinguish the senses of a word.
 
 Notation: n occurrences of a word, L layers, D width of a vector.
 """
@@ -32,7 +32,7 @@ class Shares(NamedTuple):
     senses: list[str]
     layers: list[float]
     random: list[float]
-    """The same by a model of that shape with random weights: what the words beside it give away without training."""
+    """The same for a model of that shape with random weights: what the neighboring words reveal without training."""
     guess: float
     """The share of the most frequent sense."""
     number: int

@@ -1,4 +1,4 @@
-"""Virtual machines that announce AMX and hide its tiles: refused in a sentence, or oneDNN is told in time."""
+"""Virtual machines that report AMX and hide its tiles: a one-sentence error, or a setting for oneDNN in time."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
 """What the run of `base` needs before it can start: checkout, environment, native library, tokenized text, word list.
 
-All of it is in one folder outside the work tree. Each part is made once, whole or not at all, so that making them can
-be interrupted and repeated at any time.
+All of it is in one folder outside the work tree. Each part appears only when it is complete, so making them
+can be interrupted and repeated at any time.
 """
 
 import fcntl
@@ -47,9 +47,9 @@ class Parts:
 
     Args:
         home: the folder.
-        settings: what `tools/base_run.toml` says.
-        root: the work tree whose commits are taken.
-        data: where the folder `lm` with the texts is.
+        settings: the contents of `tools/base_run.toml`.
+        root: the work tree that provides the commits.
+        data: the folder that contains `lm` with the texts.
     """
 
     def __init__(self, home: Path, settings: Mapping[str, Any], *, root: Path, data: Path) -> None:
@@ -60,7 +60,7 @@ class Parts:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Let no second command make or start anything meanwhile."""
+        """Keep a second command from making or starting anything meanwhile."""
         self.home.mkdir(parents=True, exist_ok=True)
         with (self.home / "lock").open("w", encoding="utf-8") as file:
             try:
@@ -70,7 +70,7 @@ class Parts:
             yield
 
     def prepare(self) -> None:
-        """Make every part that is not there."""
+        """Make every missing part."""
         self._pin_commit()
         self._make(self.checkout, self._clone)
         self._install()
@@ -89,20 +89,20 @@ class Parts:
         return self.pin.read_text(encoding="utf-8").strip()
 
     def _pin_commit(self) -> None:
-        """Write down which commit is used, by its own name: what HEAD stands for changes."""
+        """Record the hash of the commit that is used, because HEAD changes."""
         named = self.commit() if self.pin.exists() else str(self.settings["commit"])
         if not re.fullmatch(r"[0-9a-f]{40}", named) or not self.pin.exists():
             source, name = (self.checkout, "HEAD") if self.checkout.exists() else (self.root, named)
             self.write(self.pin, git(source, "rev-parse", "--verify", f"{name}^{{commit}}") + "\n")
 
     def write(self, path: Path, text: str) -> None:
-        """Write a small file, whole or not at all."""
+        """Write a small file atomically."""
         half = path.with_name(f"{path.name}.half")
         half.write_text(text, encoding="utf-8")
         half.replace(path)
 
     def _make(self, target: Path, build: Callable[[Path], None]) -> None:
-        """Build a folder under another name, so that half of it is never taken for the whole."""
+        """Build a folder under a temporary name, so that an incomplete one is never used."""
         if target.exists():
             return
         say(f"making {target.name}")
@@ -116,7 +116,7 @@ class Parts:
         git(folder, "checkout", "--quiet", self.commit())
 
     def _check_code(self) -> None:
-        """Put the checkout back where a move that was interrupted has left it elsewhere."""
+        """Restore the checkout after an interrupted move."""
         if git(self.checkout, "rev-parse", "HEAD") != self.commit():
             self.use(self.commit())
 
@@ -129,7 +129,7 @@ class Parts:
             self.elmokit("build-engine")
 
     def _install(self) -> None:
-        """Make the environment, which cannot be renamed: a mark at its end says that it is whole."""
+        """Make the environment; it cannot be renamed, so a marker file shows that it is complete."""
         mark = self.environment / "installed"
         if mark.exists():
             return
@@ -143,7 +143,7 @@ class Parts:
         mark.touch()
 
     def _shard(self, folder: Path, sources: str) -> None:
-        """Tokenize each kind of text apart, so that the stream can mix them in any proportion."""
+        """Tokenize each kind of text separately, so that the stream can mix them in any proportion."""
         folder.mkdir()
         for kind, number in self.settings["shards"].items():
             count = number if sources != "heldout" else 1
@@ -151,7 +151,7 @@ class Parts:
             self.elmokit("corpus", "shard", str(self.data / "lm" / f"{kind}-{sources}.txt.xz"), *arguments)
 
     def _check_shards(self) -> None:
-        """Compare the text with the sums that were written down when it was made."""
+        """Compare the text with the sums that were recorded when it was made."""
         for folder in (self.shards, self.heldout):
             for kind in self.settings["shards"]:
                 record = folder / kind / "corpus.json"
@@ -163,7 +163,7 @@ class Parts:
                         raise Failure(f"{path} is not what it was when it was made: delete {folder} and start again.")
 
     def variables(self, cache: Path | None = None) -> dict[str, str]:
-        """The environment variables of its processes: the pinned code, and threads that wait leave the cores alone."""
+        """The environment variables of its processes: the pinned code, and waiting threads do not use the cores."""
         own = {"ELMOKIT_CACHE": str(cache or self.cache), "OMP_WAIT_POLICY": "PASSIVE"}
         return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own
 

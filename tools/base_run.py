@@ -1,17 +1,17 @@
-"""The long run that trains `base`: set up, started, looked at and stopped by one command, over days and machines.
+"""The long run that trains `base`: one command to set up, start, monitor and stop it, over days and machines.
 
     python tools/base_run.py start           make what is missing, then start or resume the run in the background
     python tools/base_run.py status          step, tokens, perplexity, hours left
-    python tools/base_run.py stop            let it save and end (SIGTERM)
+    python tools/base_run.py stop            save and end (SIGTERM)
     python tools/base_run.py pause           while something is measured (SIGSTOP); `continue` lets it run again
     python tools/base_run.py finish          begin the decay of the learning rate
-    python tools/base_run.py move COMMIT     take the code of another commit, if it repeats the losses of 100 steps
+    python tools/base_run.py move COMMIT     use the code of another commit, if it repeats the losses of 100 steps
     python tools/base_run.py snapshot FOLDER write the best model so far in float16, and how many tokens it has read
 
 Everything is in one folder outside the work tree (--home): a checkout of the commit that `tools/base_run.toml` names,
-an environment and a native library of its own, the tokenized text with its SHA-256, the word list, and the run
-(`tools/base_parts.py` makes them). Where there is no run yet, but `tools/base_run.toml` names a snapshot, the run
-begins from it: with its weights, behind the tokens that it has read, and with a longer warm-up.
+its own environment and native library, the tokenized text with its SHA-256, the word list, and the run
+(`tools/base_parts.py` makes them). If there is no run yet, but `tools/base_run.toml` names a snapshot, the run
+starts from it: with its weights, after the tokens that it has read, and with a longer warm-up.
 """
 
 import argparse
@@ -39,9 +39,9 @@ SETTINGS = ROOT / "tools/base_run.toml"
 NICENESS, START_SECONDS, STOP_SECONDS, POLL_SECONDS = 10, 20.0, 300.0, 0.1
 TRIAL_STEPS = 100
 TOLERANCES = {"bfloat16": 0.01, "float32": 0.001}
-"""By how much a loss of the next steps may differ from that of the code before: bfloat16 rounds to 8 bits."""
+"""How much a loss of the next steps may differ from that of the old code: bfloat16 rounds to 8 bits."""
 SNAPSHOT_WARMUP = 1000
-"""Steps of warm-up where a run begins from a snapshot, whose optimizer has forgotten everything."""
+"""Warm-up steps of a run that starts from a snapshot, which has no optimizer state."""
 
 Entries = list[dict[str, Any]]
 
@@ -70,11 +70,11 @@ class BaseRun(Parts):
         return [*words, *more]
 
     def skipped_tokens(self) -> int:
-        """Tokens that the snapshot has read from which the run began."""
+        """Tokens read by the snapshot that the run started from."""
         return int(_read_json(self.snapshot_copy / "snapshot.json").get("tokens", 0))
 
     def start(self, wait: float = START_SECONDS) -> None:
-        """Start or resume the run, and see for some seconds that it lives."""
+        """Start or resume the run, and watch for some seconds that it stays alive."""
         with self.locked():
             if (pid := self.pid()) is not None:
                 say(f"the run is {self.state()} already, as process {pid}")
@@ -115,7 +115,7 @@ class BaseRun(Parts):
         self._make(self.snapshot_copy, partial(_copy, source))
 
     def pid(self) -> int | None:
-        """The number of the process, if it lives; a process that was given the number of a dead one is another."""
+        """The process id, if the run is alive; a new process that reuses the id does not count."""
         try:
             pid = int(self.pid_file.read_text(encoding="utf-8"))
             words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
@@ -133,7 +133,7 @@ class BaseRun(Parts):
             raise Failure("the run has just ended.") from None
 
     def stop(self) -> None:
-        """Let it save and end, also if it is paused."""
+        """Make it save and end, even if it is paused."""
         self.signal(signal.SIGTERM)
         self.signal(signal.SIGCONT)
         for _ in range(round(STOP_SECONDS / POLL_SECONDS)):
@@ -144,18 +144,18 @@ class BaseRun(Parts):
         raise Failure(f"it has not ended within {STOP_SECONDS:.0f} seconds: look at {self.output}.")
 
     def last_words(self) -> str:
-        """The last line that the run has said."""
+        """The last line that the run printed."""
         lines = self.output.read_text(encoding="utf-8", errors="replace").split("\n") if self.output.exists() else []
         return next((line.strip() for line in reversed(lines) if line.strip()), "none")
 
     # --- Looking ---
 
     def is_finished(self) -> bool:
-        """Whether there is nothing left to do."""
+        """Whether the run is finished."""
         return (self.run / "result.json").exists()
 
     def state(self) -> str:
-        """What the run does at the moment, in a word or two."""
+        """What the run is doing, in a word or two."""
         if (pid := self.pid()) is not None:
             try:
                 state = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
@@ -175,7 +175,7 @@ class BaseRun(Parts):
         return [json.loads(line) for line in lines]
 
     def status(self) -> dict[str, Any]:
-        """How far the run is."""
+        """The progress of the run."""
         entries, record = self.entries(), _read_json(self.run / "run.json")
         losses = [entry for entry in entries if "loss" in entry]
         decays = [entry for entry in entries if "decay" in entry]
@@ -210,7 +210,7 @@ class BaseRun(Parts):
     # --- A model to continue from ---
 
     def snapshot(self, folder: Path) -> None:
-        """Write the best model so far in float16, of the weights or of their average, and what it takes to continue."""
+        """Write the best model so far in float16, from the weights or their average, and what is needed to continue."""
         if folder.exists():
             raise Failure(f"{folder} exists already: give another folder, or delete it.")
         half = folder.with_name(f"{folder.name}.half")
@@ -220,7 +220,7 @@ class BaseRun(Parts):
             shutil.rmtree(half, ignore_errors=True)
             half.mkdir(parents=True)
             self.elmokit("convert", str(self.run / "best"), str(half / "model"), "--float16")
-            if _best(self.entries()) == best:  # else the run has found a better one meanwhile
+            if _best(self.entries()) == best:  # otherwise the run has found a better one meanwhile
                 break
         perplexity, entry = best
         content = {
@@ -236,7 +236,7 @@ class BaseRun(Parts):
     # --- Other code ---
 
     def move(self, commit: str) -> None:
-        """Take another commit's code if a copy of the run repeats the losses of the next steps with it."""
+        """Use another commit's code if a copy of the run repeats the losses of the next steps with it."""
         if self.pid() is not None or self.is_finished():
             raise Failure("the run is finished." if self.is_finished() else "stop the run first.")
         with self.locked():
@@ -259,7 +259,7 @@ class BaseRun(Parts):
         say(f"moved to {new}: losses of the next steps differ by up to {max(differences):.3%}")
 
     def _trial(self, name: str) -> tuple[list[float], float]:
-        """The losses of a copy of the run over the next steps, and by how much others may differ from them."""
+        """The losses of a copy of the run over the next steps, and how much others may differ from them."""
         found = sorted((self.run / "checkpoints").glob("step-*.pt"))
         if not found:
             raise Failure("the run has no checkpoint yet: start it first.")
@@ -305,7 +305,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """What a file of JSON says; nothing if it is not there."""
+    """The contents of a JSON file; empty if it does not exist."""
     try:
         values = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -1,17 +1,17 @@
-"""Write the card of a model that ships with elmokit: prose from cards/NAME.md, every figure from the model or a JSON.
+"""Write the model card of a packaged model: prose from cards/NAME.md, every figure from the model or a JSON file.
 
     python tools/model_card.py MODEL RESULTS.json CARD.md
 
-MODEL is the model that `elmokit convert --float16` wrote. RESULTS.json holds:
+MODEL is the model that `elmokit convert --float16` wrote. RESULTS.json contains:
 
     name, version    "mini", "1"
     fingerprint      of the model that was measured; it must be MODEL's
     data             wikipedia_words, wikipedia_articles, book_words, books, tokens: what it was trained on
     training         preset, tokens_seen, hours, hardware, elmokit, command
     perplexity       {text: {forward, backward, average, unknown}}: full softmax on held-out text, unknown words
-    probes           [{name, dataset, metric, values: {label: number}}]: what frozen layers give a small classifier
+    probes           [{name, dataset, metric, values: {label: number}}]: small classifiers on frozen layers
 
-Other keys are ignored. A figure that is missing, or is no number, ends in one sentence.
+Other keys are ignored. A figure that is missing or not a number causes a one-sentence error.
 """
 
 import json
@@ -33,13 +33,13 @@ PERPLEXITIES = ("forward", "backward", "average")
 
 
 class Results:
-    """A JSON of results, read by keys from the outside in; what is not there is an error that names its place."""
+    """Results in JSON, read by path of keys; a missing key causes an error that names its path."""
 
     def __init__(self, values: Any, origin: str, prefix: str = "") -> None:
         self._values, self._origin, self._prefix = values, origin, prefix
 
     def value(self, *keys: str) -> Any:
-        """Whatever stands at a place such as "training", "hours"."""
+        """The value at a path of keys such as "training", "hours"."""
         found = self._values
         for key in keys:
             if not isinstance(found, dict) or key not in found:
@@ -61,7 +61,7 @@ class Results:
         return found
 
     def entries(self, *keys: str) -> list[tuple[str, "Results"]]:
-        """The members of a list or table that has some, each with its name or place."""
+        """The members of a list or table that is not empty, each with its name or index."""
         found = self.value(*keys)
         if not isinstance(found, dict | list) or not found:
             raise self._error(keys, "is empty")
@@ -79,7 +79,7 @@ class Results:
 
 
 def write_card(model: str | Path, results_path: Path, output: Path) -> None:
-    """Fill the card's prose with what the model and its results say."""
+    """Fill the card's prose with the figures of the model and its results."""
     try:
         values = json.loads(results_path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
@@ -154,10 +154,10 @@ def _probe_values(probe: Results) -> list[tuple[str, float]]:
 
 
 def _metadata(name: str, found: ModelInfo, results: Results) -> dict[str, Any]:
-    """The header in the Hub's terms; the training texts are no datasets of the Hub, so their names are plain."""
+    """The header in the Hub's terms; the training texts are not datasets of the Hub, so their names are plain."""
     evaluations = [
         _evaluation(
-            "text-generation", "language modelling", text, "perplexity", [("average", figures.number("average"))]
+            "text-generation", "language modeling", text, "perplexity", [("average", figures.number("average"))]
         )
         for text, figures in results.entries("perplexity")
     ]

@@ -5,8 +5,8 @@
     python tools/model_card.py /tmp/mini results/pretraining/mini.json /tmp/card.md
     python tools/package_model.py /tmp/mini --name mini --version 1 --card /tmp/card.md
 
-Rounding to float16 happens once: packaging the rounded model changes nothing more, so the figures of the card are those
-of the weights that ship. The folder appears whole or not at all.
+Rounding to float16 happens once: packaging the rounded model changes no weights, so the figures of the card are those
+of the packaged weights. The folder appears only when it is complete.
 """
 
 import argparse
@@ -24,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Put a trained model into the package.")
     parser.add_argument("model", help="a model of any format, with its softmax")
     parser.add_argument("--name", required=True, choices=NAMES)
-    parser.add_argument("--version", required=True, help="a number such as 1; other weights, other version")
+    parser.add_argument("--version", required=True, help="a number such as 1; new weights need a new version")
     parser.add_argument("--card", required=True, type=Path, help="the card that tools/model_card.py wrote")
     parser.add_argument("--overwrite", action="store_true", help="replace the packaged model of this name")
     given = parser.parse_args(arguments)

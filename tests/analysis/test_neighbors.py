@@ -1,4 +1,4 @@
-"""Neighbors against a plain computation in float64, and what a user is told when there are none."""
+"""Neighbors compared with a plain computation in float64, and the messages when there are none."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Mixing and placement: every row trains what it says, and stands beside the paper's."""
+"""Mixing and placement: every row trains what it says, and is shown with the paper's."""
 
 from pathlib import Path
 from typing import Any

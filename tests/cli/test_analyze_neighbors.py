@@ -58,7 +58,8 @@ def test_contexts_are_printed_written_and_given_as_json(folder: Path, run: Call)
     assert "Contexts nearest by layer 1, of 5 occurrences of “play”" in done.stdout
     assert "mix 0.2, 0.3, 0.5" in done.stdout
     assert done.stdout.count(", line ") == 6
-    files = ("neighbours.png", "neighbours.svg", "report.json", "page.html")
+    stem = "neighbours"
+    files = (f"{stem}.png", f"{stem}.svg", "report.json", "page.html")
     assert done.stderr.splitlines() == [f"wrote out/{name}" for name in files]
     assert "grounder" in (folder / "out" / "page.html").read_text(encoding="utf-8")
     again = run(*words, "--layers", "0.2,0.3,0.5", "--json")

@@ -149,7 +149,7 @@ def test_compare_refuses_odd_models(also: str, message: str, run: Call, launched
 
 @pytest.mark.slow
 def test_compare_in_processes(folder: Path) -> None:
-    """As a user runs it; an interrupted command goes on where it was."""
+    """As a user runs it; an interrupted command resumes."""
     environment = os.environ | {"ELMOKIT_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     command = [sys.executable, "-m", "elmokit", "task", "compare", "ner", *DATA, "--seeds", "1", "--json"]
     process = subprocess.Popen(command, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True)

@@ -95,6 +95,7 @@ def test_one_kind_is_cleared(kind: str, own: Path, run: Call) -> None:
 
 def test_files_of_the_user_are_never_touched(own: Path, run: Call) -> None:
     """The cache may be put into any folder: what elmokit did not write there stays, whatever it is called."""
+    indexes = "neighbours"
     mine = [
         "thesis.txt",
         "small/notes.txt",
@@ -106,8 +107,8 @@ def test_files_of_the_user_are_never_touched(own: Path, run: Call) -> None:
         "layers/notes.txt",
         "layers/fedcba9876543210/a.vectors",
         f"layers/{next((own / 'layers').iterdir()).name}/notes.txt",
-        f"neighbours/{next((own / 'neighbours').iterdir()).name}/words/notes.txt",
-        "neighbours/corpus.txt",
+        f"{indexes}/{next((own / indexes).iterdir()).name}/words/notes.txt",
+        f"{indexes}/corpus.txt",
         "engine/cell.so",
         "engine/cell-0123456789abcdef.so.bak",
     ]

@@ -189,7 +189,7 @@ def test_fine_tuning_keeps_it(model: str, file: str, folder: Path, run: Call) ->
     assert load(folder / "run/model").config.tokenizer == MODELS[model]
 
 
-# --- What is told of it ----------------------------------------------------------------------------------------------
+# --- What users see of it --------------------------------------------------------------------------------------------
 
 
 def test_info(run: Call) -> None:

@@ -1,4 +1,4 @@
-"""Every sentence's predictions once, each from the right input, in rows that go on from window to window."""
+"""Every prediction of a sentence once, each from the right input, in rows that continue from window to window."""
 
 import copy
 import itertools

@@ -1,8 +1,8 @@
 """AllenNLP 2.10.1's own ELMo modules, unmodified, as a peer to compare with.
 
 The package cannot be installed beside a current torch, but the few files that make up its ELMo can be loaded from its
-unpacked wheel: they run as they are. Everything else that they import is replaced by the minimal modules below, which
-stand in `sys.modules` only while the files are loaded (or while `importable()` is open), so that no other test meets
+unpacked wheel: they run as they are. Everything else that they import is replaced by the minimal modules below. They
+are in `sys.modules` only while the files are loaded (or while `importable()` is open), so that no other test sees
 them.
 
     peer = load_peer()

@@ -222,7 +222,7 @@ def build_our_elmo(files, num_outputs, **keywords):
 @pytest.mark.parametrize("num_outputs", [1, 2])
 @torch.no_grad()
 def test_elmo(num_outputs, layer_norm, keep_boundaries, dtype, tolerance, files):
-    """The peer normalizes over the batch with its boundaries, then removes them; ours is told to do the same."""
+    """The peer normalizes over the batch with its boundaries, then removes them; ours is set to do the same."""
     theirs = build_peer_elmo(files, num_outputs, do_layer_norm=layer_norm, keep_sentence_boundaries=keep_boundaries).to(
         dtype
     )
@@ -242,7 +242,7 @@ def test_elmo(num_outputs, layer_norm, keep_boundaries, dtype, tolerance, files)
         for our_mix, their_mix in zip(out.representations, expected["elmo_representations"], strict=True):
             if not keep_boundaries:
                 our_mix, _ = remove_boundaries(our_mix, out.mask)
-            torch.testing.assert_close(our_mix, their_mix, **tolerance)  # whatever stands at padding included
+            torch.testing.assert_close(our_mix, their_mix, **tolerance)  # padding included
 
 
 @torch.no_grad()

@@ -302,7 +302,7 @@ def test_scalar_mix(layer_norm, some_layers):
     weights = np.array(WEIGHTS)
     expected = reference.mix(layers, mask, weights, GAMMA, layer_norm, EPS)
     np.testing.assert_allclose(ours[mask], expected[mask], **FLOAT64)
-    if layer_norm != "token":  # what stands at padding is part of AllenNLP's behavior
+    if layer_norm != "token":  # the values at padding are part of AllenNLP's behavior
         np.testing.assert_allclose(ours, expected, **FLOAT64)
 
 

@@ -168,7 +168,7 @@ def test_words_learn_where_they_stand(tuned: bool) -> None:
     tokens[mask].sum().backward()
     gradient = inputs.word_table.grad
     assert gradient is not None and gradient.is_sparse
-    assert gradient.to_dense().tolist() == [[1.0] * E] * 4  # each of the rows 0 to 3 stands once
+    assert gradient.to_dense().tolist() == [[1.0] * E] * 4  # each of the rows 0 to 3 occurs once
 
 
 # --- Characters ------------------------------------------------------------------------------------------------------

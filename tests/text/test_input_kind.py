@@ -1,4 +1,4 @@
-"""Raw text is told from tokens between spaces, and shards are known for what they hold."""
+"""Raw text is distinguished from space-separated tokens, and shards are recognized."""
 
 import json
 import os

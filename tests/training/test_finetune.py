@@ -1,4 +1,4 @@
-"""A model that goes on training: what stays as it is, what is added, and that nothing gets worse."""
+"""Further training of a model: what is kept, what is added, and that nothing gets worse."""
 
 import json
 from collections.abc import Callable

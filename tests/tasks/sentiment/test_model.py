@@ -39,7 +39,7 @@ def build_inputs(place: str, *, num_filters: int = 0) -> TokenInputs:
 
 
 def random_batch(lengths: list[int], seed: int = 0) -> TokenBatch:
-    """Texts of these lengths; what stands at padding is as wild as the rest."""
+    """Texts of these lengths; the values at padding are as random as the rest."""
     generator = torch.Generator().manual_seed(seed)
     shape = (len(lengths), max(lengths))
     places = torch.arange(shape[0] * shape[1]).view(shape)  # all tokens are different
