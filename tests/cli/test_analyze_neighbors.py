@@ -137,11 +137,11 @@ def test_an_occurrence_among_several(run: Call) -> None:
     [
         ([], "give a sentence with --word, or --type"),
         ([SENTENCE, "--type", "x"], "give a sentence with --word, or --type"),
-        ([SENTENCE], "it names the token of the SENTENCE"),
-        (["--type", "x", "--word", "y"], "it names the token of the SENTENCE"),
-        ([SENTENCE, "--word", "play"], "give the text to look in, or a finished --index"),
+        ([SENTENCE], "it names a token of SENTENCE"),
+        (["--type", "x", "--word", "y"], "it names a token of SENTENCE"),
+        ([SENTENCE, "--word", "play"], "give the text to search, or a finished --index"),
         ([SENTENCE, "--word", "play", "--corpus", "corpus.txt", "--ann"], "it is for --against tokens"),
-        ([SENTENCE, "--word", "play", "--corpus", "corpus.txt", "--layers", "1,x"], "'1,x' is no list of numbers"),
+        ([SENTENCE, "--word", "play", "--corpus", "corpus.txt", "--layers", "1,x"], "'1,x' is not a list of numbers"),
         ([SENTENCE, "--word", "play", "--corpus", "corpus.txt", "-k", "0"], "Invalid value for '-k'"),
     ],
 )

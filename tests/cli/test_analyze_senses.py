@@ -215,10 +215,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (("play", "--groups", "0"), "'0' is no number of groups"),
-            (("play", "--groups", "-1"), "'-1' is no number of groups"),
-            (("play", "--groups", "many"), "'many' is no number of groups"),
-            (("play", "--layers", "1,x"), "'1,x' is no list of numbers"),
+            (("play", "--groups", "0"), "'0' is not a number of groups"),
+            (("play", "--groups", "-1"), "'-1' is not a number of groups"),
+            (("play", "--groups", "many"), "'many' is not a number of groups"),
+            (("play", "--layers", "1,x"), "'1,x' is not a list of numbers"),
             ((), "give a word, or --rank"),
             (("play", "--rank", "3", "--against", "later.txt"), "give a word, or --rank"),
             (("--rank", "3"), "add --against"),
