@@ -15,7 +15,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks import variants
-from elmokit.tasks.processes import run_side_by_side
+from elmokit.tasks.processes import run_parallel
 from tests.cli.conftest import Terminal
 from tests.running import Call, command_runner
 from tests.tasks.experiments import run_in_process, write_experiment
@@ -85,7 +85,7 @@ def test_compare_has_bars_on_a_terminal(run: Call, launched: list[str], terminal
 
 def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers: list[int] = []
-    side_by_side, build = run_side_by_side, Embedder.from_pretrained
+    side_by_side, build = run_parallel, Embedder.from_pretrained
 
     def note(commands: Any, *, number: int, lock: Any) -> Any:
         numbers.append(number)
@@ -95,7 +95,7 @@ def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pyte
         numbers.append(threads or 0)
         return build(model, threads=threads)
 
-    monkeypatch.setattr(variants, "run_side_by_side", note)
+    monkeypatch.setattr(variants, "run_parallel", note)
     monkeypatch.setattr(Embedder, "from_pretrained", load_note)
     words = ["task", "compare", "ner", *(word for word in DATA if word not in ("--processes", "1")), "--seeds", "3"]
     assert run(*words, "--threads", "1").returncode == 0
@@ -269,7 +269,7 @@ def test_bad_input_of_all(command: tuple[str, ...], folder: Path, run: Call, lau
     ):
         done = run(*command, "ner", *DATA, f"--seeds={seeds}")
         assert done.returncode == 2 and message in done.stderr
-    assert_one_line(run(*command, "ner", *DATA, "--set", "elmo.place=none"), "there is no ELMo to look at")
+    assert_one_line(run(*command, "ner", *DATA, "--set", "elmo.place=none"), "the model has no ELMo")
     assert_one_line(run(*command, "ner", *DATA, "--set", "batch_size=0"), "batch_size")
     (folder / "train.conll").unlink()
     assert_one_line(run(*command, "ner", *DATA), "train.conll")

@@ -38,7 +38,7 @@ def settle_input(
         paths: the files to look into.
         otherwise: the default.
         look: whether to look into the files for signs of the other kind; readers that see each line once check by
-        themselves.
+            themselves.
     """
     if given == "text" and (shard := next(filter(is_shard, paths), None)):
         warnings.warn(
