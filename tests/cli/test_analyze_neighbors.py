@@ -126,7 +126,7 @@ def test_types_need_no_index_and_no_sentence(folder: Path, run: Call) -> None:
 
 def test_an_occurrence_among_several(run: Call) -> None:
     words = ["We play a play .", "--word", "play", "--corpus", "corpus.txt", "--input", "text"]
-    assert_refused(run(*words), "'play' stands 2 times", "choose a --position of 1, 3")
+    assert_refused(run(*words), "'play' occurs 2 times", "choose a --position of 1, 3")
     figures = json.loads(run(*words, "--position", "3", "--json").stdout)
     assert figures["position"] == 3
     assert_refused(run(*words, "--position", "9"), "position 9 is outside the sentence")
@@ -158,7 +158,7 @@ def test_wrong_usage(run: Call, words: list[str], told: str) -> None:
         ([SENTENCE, "--word", "play", "--layers", "best"], ["layers 'best' is unknown"]),
         ([SENTENCE, "--word", "play", "--layers", "7"], ["there is no layer 7: this model has layers 0 to 2."]),
         ([SENTENCE, "--word", "play", "--layers", "1,2"], ["give one finite number for each of the 3 layers"]),
-        (["They play well.", "--word", "well"], ["'well' stands in the corpus only where it is asked about"]),
+        (["They play well.", "--word", "well"], ["'well' occurs in the corpus only in the query sentence"]),
         (["--type", "two words"], ["has white space in it"]),
     ],
 )

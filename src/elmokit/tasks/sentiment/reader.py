@@ -63,7 +63,7 @@ def read_sst(path: Path, *, phrases: bool = False, num_classes: int = TREE_LABEL
     Args:
         path: the file, one tree per line.
         phrases: False returns sentences, with duplicates. True returns every subtree as an example, without
-            duplicates; a phrase with two labels is returned once with each, since either may be right (SST has no such phrase).
+            duplicates; a phrase with two labels is returned once with each, since either may be right.
         num_classes: 5 keeps the labels. 2 maps 0 and 1 to class 0, negative, and 3 and 4 to class 1, positive;
             neutral sentences and phrases are left out.
     """
