@@ -278,7 +278,7 @@ class TestFit:
         assert best < min(loss(found.weights[0] * factor) for factor in (0.7, 0.9, 1.1, 1.4))
 
 
-class TestElectorate:
+class TestVoterIndex:
     def test_votes_of_words_by_hand(self, world: World, voter_index: VoterIndex) -> None:
         asked = gather_occurrences(world.embed, [world.sentence(4, 1, "new"), world.sentence(2, 0, "new")])
         word_votes = list(voter_index.word_votes(asked))

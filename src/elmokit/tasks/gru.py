@@ -96,9 +96,9 @@ class _Steps(torch.autograd.Function):
         weight, open_gates, old, new, y = ctx.saved_tensors
         length, _, rows, width = new.shape
         reset, update = open_gates.split(width, 3)  # (T, 2, B, H) each
-        to_new = (1 - update) * (1 - new * new)  # (T, 2, B, H): how what is below the tanh moves an output
+        to_new = (1 - update) * (1 - new * new)  # (T, 2, B, H): derivative of an output by the input of tanh
         d = torch.stack([to_new * old * reset * (1 - reset), (y[:-1] - new) * update * (1 - update), to_new * reset], 3)
-        flat = d.flatten(3)  # (T, 2, B, 3H): so for the three gates, and after its step their gradient
+        flat = d.flatten(3)  # (T, 2, B, 3H): the same for the three gates; after each step, their gradient
         dy = dy.clone(memory_format=torch.contiguous_format)  # (T, 2, B, H)
         update, back = update.contiguous(), weight.mT.contiguous()  # (T, 2, B, H), (2, 3H, H)
         for t in reversed(range(length)):

@@ -142,7 +142,7 @@ class _Layer(torch.autograd.Function):
         x, input_weight, recurrent_weight, gates, r, through, c, tanh_c, out, y, kept, turn = ctx.saved_tensors
         width, steps = r.shape[1], list(_steps(ctx.batch_sizes))
         from_gates, from_r = recurrent_weight.T.contiguous().split((4 * width, width))  # (4H, H), (H, H)
-        slope = (out - through) * r * (1 - r)  # (N, H): of y by what the sigmoid of r reads
+        slope = (out - through) * r * (1 - r)  # (N, H): of y by the input of the sigmoid of r
         dy = dy.clone(memory_format=torch.contiguous_format)  # (N, H)
         dgates, dr = torch.empty_like(gates), torch.empty_like(r)  # (N, 4H), (N, H)
         zeros = r.new_zeros(ctx.batch_sizes[0], width)  # (B, H)

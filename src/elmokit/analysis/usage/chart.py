@@ -100,8 +100,8 @@ def _draw_shifts(figure: "Figure", *, ranked: Sequence[RankedWord], middle: floa
     axes.barh(places, [one.shift for one in ranked], 0.7, color=COLORS[2], label="shift")
     floors = [one.floor for one in ranked]
     below, above = [place - 0.35 for place in places], [place + 0.35 for place in places]
-    axes.vlines(floors, below, above, colors="black", label="to exceed")
-    axes.axvline(middle, color="gray", linestyle="--", linewidth=1, label="middle word")
+    axes.vlines(floors, below, above, colors="black", label="threshold")
+    axes.axvline(middle, color="gray", linestyle="--", linewidth=1, label="median shift")
     axes.set_yticks(places, [one.word for one in ranked])
     axes.margins(y=0.01)
     axes.invert_yaxis()

@@ -135,24 +135,24 @@ def induce(contexts: NDArray[np.floating], num_groups: int | None = None, *, see
 def find_agreement(contexts: NDArray[np.floating], *, seed: int = 0) -> Agreement:
     """The directions in which the two sides of contexts (K, D) vary together."""
     half = contexts.shape[1] // 2
-    before, behind = main_directions(contexts[:, :half]), main_directions(contexts[:, half:])
-    left, _, right = np.linalg.svd(before.T @ behind)
-    number = min(before.shape[1], behind.shape[1])
-    before, behind = before @ left[:, :number], behind @ right[:number].T  # (K, F), (K, F)
+    before, after = main_directions(contexts[:, :half]), main_directions(contexts[:, half:])
+    left, _, right = np.linalg.svd(before.T @ after)
+    number = min(before.shape[1], after.shape[1])
+    before, after = before @ left[:, :number], after @ right[:number].T  # (K, F), (K, F)
     tried = min(number, MAX_GROUPS - 1)
-    own = np.einsum("kf,kf->f", before, behind)[:tried]  # (tried,)
+    own = np.einsum("kf,kf->f", before, after)[:tried]  # (tried,)
     draw = np.random.default_rng(seed)
-    shuffled = np.array([_shuffled(before, behind[draw.permutation(len(behind))], tried) for _ in range(_SHUFFLES)])
-    extents = np.linalg.norm(before, axis=0) * np.linalg.norm(behind, axis=0)  # (F,)
+    shuffled = np.array([_shuffled(before, after[draw.permutation(len(after))], tried) for _ in range(_SHUFFLES)])
+    extents = np.linalg.norm(before, axis=0) * np.linalg.norm(after, axis=0)  # (F,)
     beyond = np.sqrt(np.maximum(own**2 - (shuffled**2).mean(0), 0))  # (tried,)
     strengths = np.divide(beyond, extents[:tried], out=np.zeros(tried), where=extents[:tried] > 0)
     chances = (1 + (shuffled >= own).sum(0)) / (1 + _SHUFFLES)
-    return Agreement((before + behind)[:, :_SHARED_DIRECTIONS], tuple(strengths.tolist()), tuple(chances.tolist()))
+    return Agreement((before + after)[:, :_SHARED_DIRECTIONS], tuple(strengths.tolist()), tuple(chances.tolist()))
 
 
-def _shuffled(before: Floats, behind: Floats, tried: int) -> Floats:
+def _shuffled(before: Floats, after: Floats, tried: int) -> Floats:
     """The strongest covariance of shuffled sides on each direction or a later one."""
-    products = before.T @ behind  # (F, F)
+    products = before.T @ after  # (F, F)
     return np.array([np.linalg.norm(products[first:, first:], 2) for first in range(tried)])
 
 

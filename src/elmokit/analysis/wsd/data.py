@@ -39,7 +39,7 @@ def read_wsd_data(folder: Path, parts: Collection[str] = PARTS) -> WsdData:
         for target in (target for sentence in sentences for target in sentence.targets):
             if unknown := [key for key in target.keys if key not in senses.numbers]:
                 raise InputError(
-                    f"the gold key {unknown[0]!r} of {target.name} in {name} is no sense in {index}: correct it, or "
+                    f"the gold key {unknown[0]!r} of {target.name} in {name} is not a sense in {index}: correct it, or "
                     "give the index of the WordNet that the set was tagged with."
                 )
     return WsdData(list(read_semcor(semcor, parts)), sets, senses)
