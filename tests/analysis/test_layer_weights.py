@@ -113,7 +113,7 @@ class TestReading:
             tensors["inputs.elmo.mixes.mixes.1.gamma"] = np.array(1.0, np.float32)
             tensors["inputs.elmo.mixes.mixes.1.weights"] = weights
             save_file(tensors, path / "model.safetensors")
-            with pytest.raises(FormatError, match="has no finite weights"):
+            with pytest.raises(FormatError, match="has no finite layer weights"):
                 read_mixes(path)
 
 

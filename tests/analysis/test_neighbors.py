@@ -253,7 +253,7 @@ def test_a_word_that_the_corpus_lacks_or_has_nowhere_else(embedder: Embedder, in
         find_neighbors(index, embedder, ["A", "plaxy", "."], 1)
     with pytest.raises(InputError, match="no token 'zyzzyva': give a larger one, and --against tokens compares"):
         find_neighbors(index, embedder, ["zyzzyva"], 0)
-    with pytest.raises(InputError, match=r"'lonely' stands in the corpus only where it is asked about: .* larger"):
+    with pytest.raises(InputError, match=r"'lonely' occurs in the corpus only in the query sentence: .* larger"):
         find_neighbors(index, embedder, ["Here", "is", "lonely", "."], 2)
     assert find_neighbors(index, embedder, ["Here", "is", "so", "lonely"], 3).contexts["layer 2"]
     assert find_neighbors(index, embedder, ["zyzzyva"], 0, NeighborOptions(against="tokens")).num_compared > 100
@@ -266,10 +266,10 @@ def test_where_a_word_stands_in_its_sentence() -> None:
     for word, position, message in [
         ("Play", None, "has no token 'Play': did you mean 'play'"),
         ("xyz", None, "has no token 'xyz': give one of its tokens"),
-        ("play", None, "'play' stands 2 times in .*: choose a --position of 1, 3"),
-        ("play", 8, "position 8 is outside .* whose 8 tokens are counted from 0: 'play' stands at 1, 3"),
+        ("play", None, "'play' occurs 2 times in .*: choose a --position of 1, 3"),
+        ("play", 8, "position 8 is outside .* whose 8 tokens are counted from 0: 'play' is at 1, 3"),
         ("play", -1, "position -1 is outside"),
-        ("They", 3, "at position 3 of .* stands 'play': 'They' stands at 0"),
+        ("They", 3, "the token at position 3 of .* is 'play'; 'They' is at 0"),
     ]:
         with pytest.raises(InputError, match=message):
             locate_word(tokens, word, position)
@@ -380,7 +380,7 @@ def test_faiss_finds_what_exact_search_finds(embedder: Embedder, tmp_path: Path)
     ApproximateIndex(index, (0.0, 0.0, 1.0))
     assert kept.read_bytes() == before
     kept.write_bytes(before[:500])
-    with pytest.raises(FormatError, match=r"\.faiss is damaged: delete it to have it made again"):
+    with pytest.raises(FormatError, match=r"\.faiss is damaged: delete it to rebuild it"):
         ApproximateIndex(index, (0.0, 0.0, 1.0))
 
 

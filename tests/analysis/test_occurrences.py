@@ -13,11 +13,11 @@ from elmokit.analysis.usage.occurrences import (
     Corpus,
     Occurrence,
     Sample,
-    absent,
     check_word,
     collect,
     collect_words,
     count_types,
+    missing_word_error,
     mix_layers,
     rank_sentence,
     read_contexts,
@@ -156,10 +156,10 @@ class TestBadInput:
     def test_an_absent_word_is_answered_with_near_ones(self, write: Callable[..., Corpus]) -> None:
         corpus = write(["the playwright played", "plays"])
         with pytest.raises(InputError, match=r"'playz' does not occur in 0.txt; it has plays, played") as error:
-            raise absent("playz", corpus)
+            raise missing_word_error("playz", corpus)
         assert str(error.value).count(".") == 2  # one sentence: its end and a file's name
-        assert "only in other case" in str(absent("Plays", corpus))
-        assert "it has" not in str(absent("xylophone", corpus))
+        assert "only in other case" in str(missing_word_error("Plays", corpus))
+        assert "it has" not in str(missing_word_error("xylophone", corpus))
 
     def test_a_corpus_without_text(self, write: Callable[..., Corpus]) -> None:
         with pytest.raises(InputError, match=r"the corpus 0.txt and 1 more has no text"):

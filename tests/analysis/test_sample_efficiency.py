@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from elmokit.analysis.report import Chart, Table
 from elmokit.analysis.tasks.sample_efficiency import (
     Curve,
-    Need,
+    DataNeeded,
+    EpochsToBaseline,
     Point,
-    Race,
     chart_curve,
     find_budget,
     find_curve,
@@ -60,12 +60,12 @@ def test_the_data_that_a_curve_needs(scores: list[float], goal: float, expected:
 @pytest.mark.parametrize("scores", [[10, 20, 30, 40], [10, 5, 0, 0]])
 @pytest.mark.parametrize("goal", [10, 9, -1])
 def test_the_smallest_share_may_be_enough(scores: list[float], goal: float) -> None:
-    assert find_need(SHARES, scores, goal) == Need(0.001, is_bound=True)
+    assert find_need(SHARES, scores, goal) == DataNeeded(0.001, is_bound=True)
 
 
 def test_a_single_share() -> None:
-    assert find_need([1.0], [10.0], 10.0) == Need(1.0, is_bound=True)
-    assert find_need([1.0], [10.0], 11.0) == Need(None)
+    assert find_need([1.0], [10.0], 10.0) == DataNeeded(1.0, is_bound=True)
+    assert find_need([1.0], [10.0], 11.0) == DataNeeded(None)
 
 
 # --- How many epochs -------------------------------------------------------------------------------------------------
@@ -73,19 +73,21 @@ def test_a_single_share() -> None:
 
 def test_a_race() -> None:
     baseline = [(1.0, 10.0), (2.0, 30.0), (3.0, 20.0), (4.0, 30.0)]
-    assert find_race(baseline, [(1.0, 30.0), (2.0, 30.5), (3.0, 99.0)]) == Race(30.0, 2.0, 2.0)
-    assert find_race(baseline, [(0.5, 31.0)]) == Race(30.0, 2.0, 0.5)
-    assert find_race(baseline, [(1.0, 30.0), (2.0, 29.0)]) == Race(30.0, 2.0, None)
+    assert find_race(baseline, [(1.0, 30.0), (2.0, 30.5), (3.0, 99.0)]) == EpochsToBaseline(30.0, 2.0, 2.0)
+    assert find_race(baseline, [(0.5, 31.0)]) == EpochsToBaseline(30.0, 2.0, 0.5)
+    assert find_race(baseline, [(1.0, 30.0), (2.0, 29.0)]) == EpochsToBaseline(30.0, 2.0, None)
 
 
-def curve_of(baseline: Sequence[float], elmo: Sequence[float], races: Sequence[Race] = ()) -> Curve:
+def curve_of(baseline: Sequence[float], elmo: Sequence[float], races: Sequence[EpochsToBaseline] = ()) -> Curve:
     """Two seeds of each score, a point up and a point down."""
     points = []
     for share, without, with_it in zip(SHARES[-len(baseline) :], baseline, elmo, strict=True):
         sides = [Side("b", "baseline", (0.0,) * 2, (without - 1, without + 1))]
         sides += [Side("e", "+ ELMo", (0.0,) * 2, (with_it - 1, with_it + 1), 0.5)]
         scores = Comparison("ner", "f1", (1, 2), sides[0], (sides[1],))
-        points.append(Point(share, round(1000 * share), scores, tuple(races) or (Race(50.0, 12.0, 3.0),) * 2))
+        points.append(
+            Point(share, round(1000 * share), scores, tuple(races) or (EpochsToBaseline(50.0, 12.0, 3.0),) * 2)
+        )
     return Curve("ner", "f1", tuple(points))
 
 
@@ -93,19 +95,22 @@ def curve_of(baseline: Sequence[float], elmo: Sequence[float], races: Sequence[R
     ("races", "expected"),
     [
         (
-            [Race(60.0, 12.0, 3.0), Race(50.0, 15.0, 2.0)],
+            [EpochsToBaseline(60.0, 12.0, 3.0), EpochsToBaseline(50.0, 15.0, 2.0)],
             "On 100% of the training data the baseline is at its best dev f1 (55.00) after 13.5 epochs (12, 15); with "
             "ELMo it is passed after 2.5 epochs (3, 2).",
         ),
-        ([Race(60.0, 12.0, 1.0)], "(60.00) after 12 epochs; with ELMo it is passed after 1 epoch."),
+        ([EpochsToBaseline(60.0, 12.0, 1.0)], "(60.00) after 12 epochs; with ELMo it is passed after 1 epoch."),
         (
-            [Race(60.0, 12.0, None), Race(50.0, 15.0, 2.0)],
+            [EpochsToBaseline(60.0, 12.0, None), EpochsToBaseline(50.0, 15.0, 2.0)],
             "with ELMo it is passed after 2 epochs, but only in 1 of 2 seeds.",
         ),
-        ([Race(60.0, 12.0, None), Race(50.0, 15.0, None)], "(12, 15); with ELMo it is never passed."),
+        (
+            [EpochsToBaseline(60.0, 12.0, None), EpochsToBaseline(50.0, 15.0, None)],
+            "(12, 15); with ELMo it is never passed.",
+        ),
     ],
 )
-def test_epochs_in_words(races: list[Race], expected: str) -> None:
+def test_epochs_in_words(races: list[EpochsToBaseline], expected: str) -> None:
     text = say_epochs(curve_of([10, 20], [20, 30], races))
     assert expected in text
     assert text.endswith("The paper, SRL: 486 epochs without ELMo, 10 with it.")

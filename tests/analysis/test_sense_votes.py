@@ -18,7 +18,7 @@ from elmokit.analysis.wsd.votes import (
     OWN,
     PRIOR_ONLY,
     VECTORS_ONLY,
-    Electorate,
+    VoterIndex,
     answer,
     evaluate_votes,
     held_out_pairs,
@@ -88,8 +88,8 @@ def train(world: World) -> list[SenseSentence]:
 
 
 @pytest.fixture(scope="module")
-def electorate(world: World, train: list[SenseSentence]) -> Electorate:
-    return Electorate(gather_occurrences(world.embed, train), INDEX)
+def voter_index(world: World, train: list[SenseSentence]) -> VoterIndex:
+    return VoterIndex(gather_occurrences(world.embed, train), INDEX)
 
 
 class TestViews:
@@ -278,41 +278,43 @@ class TestFit:
         assert best < min(loss(found.weights[0] * factor) for factor in (0.7, 0.9, 1.1, 1.4))
 
 
-class TestElectorate:
-    def test_ballots_by_hand(self, world: World, electorate: Electorate) -> None:
+class TestVoterIndex:
+    def test_votes_of_words_by_hand(self, world: World, voter_index: VoterIndex) -> None:
         asked = gather_occurrences(world.embed, [world.sentence(4, 1, "new"), world.sentence(2, 0, "new")])
-        ballots = list(electorate.ballots(asked))
-        assert [ballot.rows.tolist() for ballot in ballots] == [[1], [0]]  # by the order of voters
-        voters = electorate.voters
-        for ballot, number in zip(ballots, (2, 4), strict=True):
+        word_votes = list(voter_index.word_votes(asked))
+        assert [votes_of_word.rows.tolist() for votes_of_word in word_votes] == [[1], [0]]  # by the order of voters
+        voters = voter_index.voters
+        for votes_of_word, number in zip(word_votes, (2, 4), strict=True):
             rows = [row for row in range(len(voters)) if voters.words[row] == word(number)]
-            assert ballot.senses == [key(number, sense) for sense in range(3)]
-            assert ballot.votes.tolist() == [[float(k in voters.keys[row]) for k in ballot.senses] for row in rows]
+            assert votes_of_word.senses == [key(number, sense) for sense in range(3)]
+            assert votes_of_word.votes.tolist() == [
+                [float(k in voters.keys[row]) for k in votes_of_word.senses] for row in rows
+            ]
             for v, view in enumerate(VIEWS):
-                metric = electorate._metrics[view]
+                metric = voter_index._metrics[view]
                 own = metric.project([part[rows] for part in voters.views[view]])
                 mean = own.sum(0) / (len(rows) + 3)
-                new = metric.project([part[ballot.rows] for part in asked.views[view]])[0] - mean
+                new = metric.project([part[votes_of_word.rows] for part in asked.views[view]])[0] - mean
                 cosines = [new @ (x - mean) / np.linalg.norm(new) / np.linalg.norm(x - mean) for x in own]
-                assert ballot.cosines[v, 0] == pytest.approx(np.array(cosines), abs=1e-4)
+                assert votes_of_word.cosines[v, 0] == pytest.approx(np.array(cosines), abs=1e-4)
 
-    def test_answers_by_hand(self, world: World, electorate: Electorate) -> None:
+    def test_answers_by_hand(self, world: World, voter_index: VoterIndex) -> None:
         asked = gather_occurrences(world.embed, [world.sentence(1, sense, "new") for sense in (0, 1, 2, 2)])
         voting = Voting((3.0, 1.0, 0.0, 0.5), counts=0.001, floor=0.002)
-        [ballot] = electorate.ballots(asked)
+        [votes_of_word] = voter_index.word_votes(asked)
         for prior in (True, False):
             expected = []
             for row in range(4):
                 scores = []
                 for sense in range(3):
                     own = [
-                        np.exp(sum(b * (ballot.cosines[v, row, r] - 1) for v, b in enumerate(voting.weights)))
-                        for r in range(ballot.votes.shape[0])
-                        if ballot.votes[r, sense]
+                        np.exp(sum(b * (votes_of_word.cosines[v, row, r] - 1) for v, b in enumerate(voting.weights)))
+                        for r in range(votes_of_word.votes.shape[0])
+                        if votes_of_word.votes[r, sense]
                     ]
                     scores.append(sum(own) + 0.001 * len(own) + 0.002 if prior else sum(own) / len(own))
                 expected.append(key(1, int(np.argmax(scores))))
-            found = answer(electorate, asked, {"way": replace(voting, prior=prior), "count": None})
+            found = answer(voter_index, asked, {"way": replace(voting, prior=prior), "count": None})
             assert found == {"way": expected, "count": [key(1, 0)] * 4}
 
     def test_votes_are_divided_and_ties_go_to_the_first(self, world: World, train: list[SenseSentence]) -> None:
@@ -320,56 +322,56 @@ class TestElectorate:
             replace_keys(sentence, (key(0, 1), key(0, 2))) for sentence in train if sentence.targets[0].word == word(0)
         ]
         others = [sentence for sentence in train if sentence.targets[0].word != word(0)]
-        electorate = Electorate(gather_occurrences(world.embed, both + others), INDEX)
+        voter_index = VoterIndex(gather_occurrences(world.embed, both + others), INDEX)
         asked = gather_occurrences(world.embed, [world.sentence(0, 0, "new")])
-        [ballot] = electorate.ballots(asked)
-        assert np.unique(ballot.votes[:, 1:]).tolist() == [0.5]
-        assert not ballot.votes[:, 0].any()
+        [votes_of_word] = voter_index.word_votes(asked)
+        assert np.unique(votes_of_word.votes[:, 1:]).tolist() == [0.5]
+        assert not votes_of_word.votes[:, 0].any()
         flat = Voting((1.0,) * 4, counts=0.1, floor=0.1)
-        found = answer(electorate, asked, {"prior": None, "votes": flat, "vectors": replace(flat, prior=False)})
+        found = answer(voter_index, asked, {"prior": None, "votes": flat, "vectors": replace(flat, prior=False)})
         assert found == {name: [key(0, 1)] for name in ("prior", "votes", "vectors")}
 
-    def test_words_without_a_voter(self, world: World, electorate: Electorate) -> None:
+    def test_words_without_a_voter(self, world: World, voter_index: VoterIndex) -> None:
         index = replace(INDEX, senses={**INDEX.senses, word(9): ("w9%1:05:00::",)})
-        electorate = Electorate(electorate.voters, index)
+        voter_index = VoterIndex(voter_index.voters, index)
         asked = gather_occurrences(world.embed, [world.sentence(0, 0, "new"), world.sentence(1, 0, "new")])
         asked = replace(asked, words=[word(9), word(8)])
-        assert answer(electorate, asked, {"prior": None}) == {"prior": ["w9%1:05:00::", None]}
+        assert answer(voter_index, asked, {"prior": None}) == {"prior": ["w9%1:05:00::", None]}
 
-    def test_held_out_texts_teach_the_metric_nothing(self, electorate: Electorate) -> None:
+    def test_held_out_texts_teach_the_metric_nothing(self, voter_index: VoterIndex) -> None:
         """Other tags in the held-out texts leave the metric as it is, and other tags elsewhere do not."""
-        voters, held = electorate.voters, electorate.held
+        voters, held = voter_index.voters, voter_index.held
         assert 0 < held.sum() < len(voters) / 5
         for changed, same in ((held, True), (~held, False)):
             keys = [
                 (key(int(w.lemma[1:]), row % 3),) if changed[row] else own
                 for row, (w, own) in enumerate(zip(voters.words, voters.keys, strict=True))
             ]
-            again = Electorate(replace(voters, keys=keys), INDEX)
+            again = VoterIndex(replace(voters, keys=keys), INDEX)
             assert np.array_equal(again.held, held)
             for view in VIEWS:
-                mine, new = electorate._metrics[view].matrix, again._metrics[view].matrix
+                mine, new = voter_index._metrics[view].matrix, again._metrics[view].matrix
                 assert (mine.shape == new.shape and np.array_equal(mine, new)) == same
 
-    def test_held_out_texts_vote_not_while_fitting(self, electorate: Electorate) -> None:
-        held = electorate.held_out()
-        ballots = list(electorate.ballots(held, among=~electorate.held))
-        pairs = held_out_pairs(electorate)
-        assert sum(len(ballot.rows) for ballot in ballots) == pairs.num_instances == len(held)
-        assert sum(ballot.cosines[0].size for ballot in ballots) == len(pairs.cosines)
-        assert sum(len(ballot.votes) for ballot in ballots) == (~electorate.held).sum()
+    def test_held_out_texts_vote_not_while_fitting(self, voter_index: VoterIndex) -> None:
+        held = voter_index.held_out()
+        word_votes = list(voter_index.word_votes(held, among=~voter_index.held))
+        pairs = held_out_pairs(voter_index)
+        assert sum(len(votes_of_word.rows) for votes_of_word in word_votes) == pairs.num_instances == len(held)
+        assert sum(votes_of_word.cosines[0].size for votes_of_word in word_votes) == len(pairs.cosines)
+        assert sum(len(votes_of_word.votes) for votes_of_word in word_votes) == (~voter_index.held).sum()
         assert pairs.right.sum() == len(held)
-        assert next(electorate.ballots(held, limit=4)).cosines.shape[2] == 4
+        assert next(voter_index.word_votes(held, limit=4)).cosines.shape[2] == 4
 
     def test_verbs_alone_are_not_held_out(self, world: World, train: list[SenseSentence]) -> None:
         verbs = [world.sentence(0, 0, f"verbs{number}", "verb") for number in range(50)]
-        electorate = Electorate(gather_occurrences(world.embed, train + verbs), INDEX)
-        assert all(source.startswith("text") for source in np.array(electorate.voters.sources)[electorate.held])
+        voter_index = VoterIndex(gather_occurrences(world.embed, train + verbs), INDEX)
+        assert all(source.startswith("text") for source in np.array(voter_index.voters.sources)[voter_index.held])
 
     def test_a_single_text(self, world: World, train: list[SenseSentence]) -> None:
         single = [sentence._replace(source="one") for sentence in train]
         with pytest.raises(InputError, match="single text, of which none can be held out: give all of SemCor"):
-            Electorate(gather_occurrences(world.embed, single), INDEX)
+            VoterIndex(gather_occurrences(world.embed, single), INDEX)
 
 
 def replace_keys(sentence: SenseSentence, keys: tuple[str, ...]) -> SenseSentence:

@@ -47,13 +47,13 @@ class TestCompare:
         np.testing.assert_allclose(found.shares, shares)
         assert found.jsd.value == pytest.approx(jensenshannon(*shares, base=2), abs=1e-9)
         nearest = np.sort(cdist(a, b, "cosine"), axis=1)[:, :3].mean(1)
-        np.testing.assert_allclose(found.loneliness[:30], nearest, atol=1e-9)
+        np.testing.assert_allclose(found.isolation[:30], nearest, atol=1e-9)
 
     def test_a_shift_is_seen_and_its_sentences_too(self) -> None:
         found = compare(uses(40, 10), uses(10, 40, 12, seed=1))
         assert max(found.apd.chance, found.prt.chance, found.jsd.chance) == 0.001
         assert found.shift > 0.1
-        assert set(found.loneliest(True, 12)) == set(range(100, 112))  # the third use, which the first corpus lacks
+        assert set(found.most_isolated(True, 12)) == set(range(100, 112))  # the third use, which the first corpus lacks
         assert found.grouping.num_groups == 3
         assert found.shares[0].min() == 0
 

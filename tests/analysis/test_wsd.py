@@ -122,7 +122,9 @@ class TestVectors:
         assert units[2, 0] == pytest.approx(np.array([1.5, 3]) / np.hypot(1.5, 3))
         assert units[3, 0] == pytest.approx(np.array([0.75, 5]) / np.hypot(0.75, 5))
         for wrong in ({"own": [1.0]}, {"mean": [1.0, 2.0]}):
-            with pytest.raises(ConfigError, match=r"weights: give 2, one a layer, under another name than 0, 1, mean"):
+            with pytest.raises(
+                ConfigError, match=r"weights: give 2, one per layer, under another name than 0, 1, mean"
+            ):
                 layer_mixes(2, wrong)
 
     def test_our_models(self, bilm: BiLM) -> None:

@@ -114,7 +114,7 @@ ROWS = [
     ),
     row('analyze neighbors "They play." --word sing --corpus prose.txt --model model', 1, "sing", "has no token"),
     row(
-        'analyze neighbors "They play." --corpus prose.txt --model model', 2, "Invalid value for --word: it names the t"
+        'analyze neighbors "They play." --corpus prose.txt --model model', 2, "Invalid value for --word: it names a tok"
     ),
     row('analyze neighbors "They play." --word play --corpus empty.txt --model model', 1, "empty.txt", "has no token"),
     row('analyze neighbors "They play." --word play --corpus blank.txt --model model', 1, "blank.txt", "has no token"),
@@ -206,8 +206,8 @@ ROWS = [
     row("analyze learning-curves model", 1, "a model (biLM)", "not a finished run"),
     row("analyze learning-curves run", 1, "run"),
     row("analyze learning-curves tagger --output report", 1, "report", "already exists"),
-    row(f"analyze sample-efficiency ner {TESTED} --output out --fractions x", 2, "--fractions", "no list of"),
-    row(f"analyze sample-efficiency ner {TESTED} --output out --fractions 0,1", 2, "--fractions", "no list of"),
+    row(f"analyze sample-efficiency ner {TESTED} --output out --fractions x", 2, "--fractions", "not a list of"),
+    row(f"analyze sample-efficiency ner {TESTED} --output out --fractions 0,1", 2, "--fractions", "not a list of"),
     row(f"analyze sample-efficiency ner {DATA} --test nothing --output out", 1, "nothing", "no file matches"),
     row(f"analyze mixing ner {TESTED} --output notes.txt", 1, "notes.txt is a text file", "give a new folder"),
     row(f"analyze mixing ner {TESTED} --output out --set elmo.place=none", 1, "out"),

@@ -98,7 +98,7 @@ ROWS = [
     row("embed prose.txt out.npz --model model --layers 7", 1, "model", "there is no layer"),
     row("embed prose.txt out.npz --model model --layers -9", 1, "model", "there is no layer"),
     row("embed prose.txt out.npz --model model --layers 1,2", 1, "finite number", "weights"),
-    row("embed prose.txt out.npz --model model --layers 1,x,2", 2, "--layers", "no list of"),
+    row("embed prose.txt out.npz --model model --layers 1,x,2", 2, "--layers", "not a list of"),
     row("embed prose.txt out.npz --model model --layers nan,0,1", 1, "finite number", "weights"),
     row("embed prose.txt out.npz --model model --layers inf,0,1", 1, "finite number", "weights"),
     row("embed prose.txt out.npz --model model --pooling median", 2, "--pooling", "is not one of"),

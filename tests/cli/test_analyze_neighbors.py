@@ -127,7 +127,7 @@ def test_types_need_no_index_and_no_sentence(folder: Path, run: Call) -> None:
 
 def test_an_occurrence_among_several(run: Call) -> None:
     words = ["We play a play .", "--word", "play", "--corpus", "corpus.txt", "--input", "text"]
-    assert_refused(run(*words), "'play' stands 2 times", "choose a --position of 1, 3")
+    assert_refused(run(*words), "'play' occurs 2 times", "choose a --position of 1, 3")
     figures = json.loads(run(*words, "--position", "3", "--json").stdout)
     assert figures["position"] == 3
     assert_refused(run(*words, "--position", "9"), "position 9 is outside the sentence")
@@ -138,11 +138,11 @@ def test_an_occurrence_among_several(run: Call) -> None:
     [
         ([], "give a sentence with --word, or --type"),
         ([SENTENCE, "--type", "x"], "give a sentence with --word, or --type"),
-        ([SENTENCE], "it names the token of the SENTENCE"),
-        (["--type", "x", "--word", "y"], "it names the token of the SENTENCE"),
-        ([SENTENCE, "--word", "play"], "give the text to look in, or a finished --index"),
+        ([SENTENCE], "it names a token of SENTENCE"),
+        (["--type", "x", "--word", "y"], "it names a token of SENTENCE"),
+        ([SENTENCE, "--word", "play"], "give the text to search, or a finished --index"),
         ([SENTENCE, "--word", "play", "--corpus", "corpus.txt", "--ann"], "it is for --against tokens"),
-        ([SENTENCE, "--word", "play", "--corpus", "corpus.txt", "--layers", "1,x"], "'1,x' is no list of numbers"),
+        ([SENTENCE, "--word", "play", "--corpus", "corpus.txt", "--layers", "1,x"], "'1,x' is not a list of numbers"),
         ([SENTENCE, "--word", "play", "--corpus", "corpus.txt", "-k", "0"], "Invalid value for '-k'"),
     ],
 )
@@ -159,7 +159,7 @@ def test_wrong_usage(run: Call, words: list[str], told: str) -> None:
         ([SENTENCE, "--word", "play", "--layers", "best"], ["layers 'best' is unknown"]),
         ([SENTENCE, "--word", "play", "--layers", "7"], ["there is no layer 7: this model has layers 0 to 2."]),
         ([SENTENCE, "--word", "play", "--layers", "1,2"], ["give one finite number for each of the 3 layers"]),
-        (["They play well.", "--word", "well"], ["'well' stands in the corpus only where it is asked about"]),
+        (["They play well.", "--word", "well"], ["'well' occurs in the corpus only in the query sentence"]),
         (["--type", "two words"], ["has white space in it"]),
     ],
 )

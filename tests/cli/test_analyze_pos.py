@@ -146,7 +146,7 @@ def _empty(folder: Path) -> None:
     [
         (["--data", "nowhere"], None, 2, ["nowhere is not a folder"]),
         (["--data", "bank", "--tags", "pos"], None, 2, ["'xpos'", "'both'"]),
-        (["--data", "bank", "--seeds", "x"], None, 2, ["'x' is no list of numbers"]),
+        (["--data", "bank", "--seeds", "x"], None, 2, ["'x' is not a list of numbers"]),
         (["--data", "bank"], _lose_test, 1, ["must have one file *test.conllu", "has none"]),
         (["--data", "bank"], _untag, 1, ["tiny-dev.conllu has words without XPOS: choose the other tags"]),
         (["--data", "bank"], _empty, 1, ["no sentence"]),

@@ -193,7 +193,7 @@ class TestTwoCorpora:
 class TestBadInput:
     def test_words_that_cannot_be_looked_at(self, senses: Callable[..., Done]) -> None:
         assert_one_line(senses("plya"), "'plya' does not occur in corpus.txt; it has play")
-        assert_one_line(senses("once"), "'once' stands in only one sentence of corpus.txt")
+        assert_one_line(senses("once"), "'once' occurs in only one sentence of corpus.txt")
         assert_one_line(senses("play", "--groups", "27"), "'play' occurs 26 times", "too few for 27 groups")
         assert_one_line(senses("the play"), "'the play' is 2 tokens")
         assert_one_line(senses("play", "--forms", "play on"), "'play on' is 2 tokens")
@@ -215,10 +215,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("words", "said"),
         [
-            (("play", "--groups", "0"), "'0' is no number of groups"),
-            (("play", "--groups", "-1"), "'-1' is no number of groups"),
-            (("play", "--groups", "many"), "'many' is no number of groups"),
-            (("play", "--layers", "1,x"), "'1,x' is no list of numbers"),
+            (("play", "--groups", "0"), "'0' is not a number of groups"),
+            (("play", "--groups", "-1"), "'-1' is not a number of groups"),
+            (("play", "--groups", "many"), "'many' is not a number of groups"),
+            (("play", "--layers", "1,x"), "'1,x' is not a list of numbers"),
             ((), "give a word, or --rank"),
             (("play", "--rank", "3", "--against", "later.txt"), "give a word, or --rank"),
             (("--rank", "3"), "add --against"),

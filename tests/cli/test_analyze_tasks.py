@@ -15,7 +15,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks import variants
-from elmokit.tasks.processes import run_side_by_side
+from elmokit.tasks.processes import run_parallel
 from tests.cli.conftest import Terminal
 from tests.running import Call, command_runner
 from tests.tasks.experiments import run_in_process, write_experiment
@@ -71,7 +71,7 @@ def test_compare_with_more_models(folder: Path, run: Call, launched: list[str]) 
     launched.clear()
     again = run(*words, "--json")
     assert json.loads(again.stdout) == content
-    assert launched == [] and again.stderr.count(", done before") == 4
+    assert launched == [] and again.stderr.count(", already done") == 4
 
 
 def test_compare_has_bars_on_a_terminal(run: Call, launched: list[str], terminal: Terminal) -> None:
@@ -85,7 +85,7 @@ def test_compare_has_bars_on_a_terminal(run: Call, launched: list[str], terminal
 
 def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     numbers: list[int] = []
-    side_by_side, build = run_side_by_side, Embedder.from_pretrained
+    side_by_side, build = run_parallel, Embedder.from_pretrained
 
     def note(commands: Any, *, number: int, lock: Any) -> Any:
         numbers.append(number)
@@ -95,7 +95,7 @@ def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pyte
         numbers.append(threads or 0)
         return build(model, threads=threads)
 
-    monkeypatch.setattr(variants, "run_side_by_side", note)
+    monkeypatch.setattr(variants, "run_parallel", note)
     monkeypatch.setattr(Embedder, "from_pretrained", load_note)
     words = ["task", "compare", "ner", *(word for word in DATA if word not in ("--processes", "1")), "--seeds", "3"]
     assert run(*words, "--threads", "1").returncode == 0
@@ -137,8 +137,8 @@ def test_runs_under_way_are_shown(tmp_path: Path, terminal: Terminal) -> None:
         ("noise", "'noise' is neither NAME=MODEL nor random"),
         ("random=bilm", "'random=bilm' is neither NAME=MODEL nor random"),
         ("tuned=", "'tuned=' is neither NAME=MODEL nor random"),
-        ("elmo=bilm", "'elmo' is no name for one more biLM"),
-        ("../x=bilm", "'../x' is no name for one more biLM"),
+        ("elmo=bilm", "'elmo' cannot name another biLM"),
+        ("../x=bilm", "'../x' cannot name another biLM"),
     ],
 )
 def test_compare_refuses_odd_models(also: str, message: str, run: Call, launched: list[str]) -> None:
@@ -156,12 +156,12 @@ def test_compare_in_processes(folder: Path) -> None:
     assert process.stderr is not None
     assert process.stderr.readline().startswith("[1/2] baseline-1: test f1")
     process.terminate()
-    assert "elmokit: stopped; repeat the command to go on with out" in process.communicate()[1]
+    assert "elmokit: stopped; repeat the command to resume out" in process.communicate()[1]
     assert process.returncode == 130
     before = (folder / "out/baseline-1/result.json").stat().st_mtime_ns
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert "[1/2] baseline-1" in done.stderr and "done before" in done.stderr
+    assert "[1/2] baseline-1" in done.stderr and "already done" in done.stderr
     assert (folder / "out/baseline-1/result.json").stat().st_mtime_ns == before
     assert json.loads(done.stdout)["seeds"] == [1]
 
@@ -236,7 +236,7 @@ def test_sample_efficiency(folder: Path, run: Call, launched: list[str]) -> None
 def test_fractions_that_make_no_sense(fractions: str, run: Call, launched: list[str]) -> None:
     done = run("analyze", "sample-efficiency", "ner", *DATA, "--fractions", fractions)
     assert done.returncode == 2
-    assert f"{fractions!r} is no list of different numbers above 0 and up to 1" in done.stderr
+    assert f"{fractions!r} is not a list of distinct numbers above 0 and up to 1" in done.stderr
     assert launched == []
 
 
@@ -261,15 +261,15 @@ def test_a_fraction_that_leaves_no_example(run: Call, launched: list[str]) -> No
 def test_bad_input_of_all(command: tuple[str, ...], folder: Path, run: Call, launched: list[str]) -> None:
     assert_one_line(run(*command, "chess", *DATA), "there is no task named 'chess': choose one of ner")
     for seeds, message in (
-        ("1 x", "'1 x' is no list of numbers"),
-        ("", "'' is no list of numbers"),
-        ("-1", "'-1' is no list of numbers"),
-        ("1 1", "'1 1' names a seed twice"),
-        ("1 01", "'1 01' names a seed twice"),
+        ("1 x", "'1 x' is not a list of numbers"),
+        ("", "'' is not a list of numbers"),
+        ("-1", "'-1' is not a list of numbers"),
+        ("1 1", "'1 1' repeats a seed"),
+        ("1 01", "'1 01' repeats a seed"),
     ):
         done = run(*command, "ner", *DATA, f"--seeds={seeds}")
         assert done.returncode == 2 and message in done.stderr
-    assert_one_line(run(*command, "ner", *DATA, "--set", "elmo.place=none"), "there is no ELMo to look at")
+    assert_one_line(run(*command, "ner", *DATA, "--set", "elmo.place=none"), "the model has no ELMo")
     assert_one_line(run(*command, "ner", *DATA, "--set", "batch_size=0"), "batch_size")
     (folder / "train.conll").unlink()
     assert_one_line(run(*command, "ner", *DATA), "train.conll")

@@ -140,7 +140,7 @@ def _damaged(folder: Path) -> None:
             ["--data", "wsd"],
             _gold(GOLD.replace("bank%1:14:00::", "bank%1:14:99::")),
             1,
-            ["gold key 'bank%1:14:99::' of tiny.d000.s000.t000 in senseval2 is no sense in"],
+            ["gold key 'bank%1:14:99::' of tiny.d000.s000.t000 in senseval2 is not a sense in"],
         ),
         (["--data", "wsd"], _one_text, 1, ["single text", "give all of SemCor"]),
         (["--data", "wsd"], _damaged, 1, ["semcor3.0.tar.xz is damaged or no archive"]),

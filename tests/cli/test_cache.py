@@ -155,7 +155,7 @@ def test_layers_are_made_again_after_clearing(own: Path, run: Call) -> None:
 def test_clearing_asks_first(own: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     before = names_in(own)
     assert_one_line(run("cache", "clear"), "--yes", code=2)
-    assert_one_line(run("cache", "clear", "everything", "--yes"), "'everything' is none of downloads", code=2)
+    assert_one_line(run("cache", "clear", "everything", "--yes"), "'everything' is not one of downloads", code=2)
     answers: list[bool] = []
     monkeypatch.setattr("elmokit.cli.cache._confirm", lambda question: answers.append("Remove" in question))
     assert names_in(own) == before

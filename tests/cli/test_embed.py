@@ -151,7 +151,7 @@ def test_ctrl_c_is_130_and_the_run_goes_on(folder: Path, run: Call) -> None:
     done = run_script(folder, script, *words)
     assert done.returncode == 130
     assert "Traceback" not in done.stderr
-    assert "repeat the command to go on" in done.stderr
+    assert "repeat the command to resume" in done.stderr
     assert os.listdir(folder / "out") == ["v.parquet.journal"]
     assert len(VectorStore(folder / "out/v.parquet.journal")) == 6
     assert run(*words).stderr == "wrote out/v.parquet: 10 sentences, 6 of them by an earlier run\n"
@@ -191,7 +191,7 @@ def test_embeddings_convert_by_suffix(folder: Path, run: Call) -> None:
     [
         (["out/a.npz", "new-model"], ["is a file of embeddings, not a model", ".hdf5"]),
         (["out/a.npz", "b.hdf5", "--to", "bilm"], ["is a file of embeddings", "no --to"]),
-        (["model", "b.hdf5"], ["model is no file of embeddings", "elmokit embed"]),
+        (["model", "b.hdf5"], ["model is not a file of embeddings", "elmokit embed"]),
         (["missing.npz", "b.hdf5"], ["missing.npz"]),
     ],
 )

@@ -73,7 +73,7 @@ def test_a_signal_ends_the_run_with_a_checkpoint_and_one_line(
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == ""
-    assert err == f"elmokit: stopped; repeat the command with --resume to go on with {tmp_path / 'run'}\n"
+    assert err == f"elmokit: stopped; repeat the command with --resume to resume {tmp_path / 'run'}\n"
     step = Checkpoints(tmp_path / "run/checkpoints", keep=2).find()[-1][0]
     last = json.loads(log.read_text(encoding="utf-8").splitlines()[-1])["step"]
     assert last <= step < last + 3

@@ -70,7 +70,7 @@ def test_more_columns_are_as_many_in_a_sentence(tmp_path: Path) -> None:
     sentences = read_columns(path, PAIR, more=True)
     assert [len(next(sentences).rows[0].columns) for _ in range(2)] == [4, 2]
     with pytest.raises(
-        InputError, match=r"line 7 has 2 columns, expected 3 \(word, tag and 1 more as in the row before\)"
+        InputError, match=r"line 7 has 2 columns, expected 3 \(word, tag and 1 more as in the previous row\)"
     ):
         next(sentences)
     with pytest.raises(InputError, match="line 1 has 1 column, expected 2"):

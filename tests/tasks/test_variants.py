@@ -21,7 +21,7 @@ from elmokit.formats.parts import fingerprint
 from elmokit.tasks import processes
 from elmokit.tasks.compare import Comparison, Side, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.processes import launch, run_side_by_side
+from elmokit.tasks.processes import launch, run_parallel
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.tasks.significance import paired_bootstrap
 from elmokit.tasks.subsets import draw_share, share_size
@@ -224,7 +224,7 @@ def test_a_run_that_fails_is_one_sentence(folder: Path, launched: list[str], mon
 
 
 def test_experiments_that_make_no_sense(folder: Path, launched: list[str]) -> None:
-    with pytest.raises(ConfigError, match=r"^elmo\.place is none, so that there is no ELMo to look at: choose"):
+    with pytest.raises(ConfigError, match=r"^elmo\.place is none, so the model has no ELMo: choose"):
         run_all(build_experiment(folder, changes={"elmo.place": "none"}), variants(folder))
     with pytest.raises(InputError, match=r"^there are no test files for ner"):
         run_all(build_experiment(folder, test=()), variants(folder))
@@ -309,7 +309,7 @@ def test_processes_side_by_side(tmp_path: Path) -> None:
     )
     a, b = tmp_path / "a", tmp_path / "b"
     commands = {a: python(code.format(a, b)), b: python(code.format(b, a))}
-    assert set(run_side_by_side(commands, number=2, lock=0)) == {a, b}
+    assert set(run_parallel(commands, number=2, lock=0)) == {a, b}
 
 
 CHILD = """
@@ -332,7 +332,7 @@ def test_a_failure_stops_the_others(tmp_path: Path) -> None:
         Path("bad"): python(wait + "sys.exit('elmokit: no luck')"),
     }
     with pytest.raises(ElmokitError, match=r"^the run bad failed \(no luck\): repeat the command\.$"):
-        list(run_side_by_side(commands, number=2, lock=0))
+        list(run_parallel(commands, number=2, lock=0))
     assert ended.exists()
 
 
@@ -366,8 +366,8 @@ def test_a_polite_kill_reaches_the_runs(tmp_path: Path) -> None:
     begun, ended = tmp_path / "begun", tmp_path / "ended"
     child = CHILD.format(begun=str(begun), ended=str(ended))
     parent = (
-        "import sys\nfrom pathlib import Path\nfrom elmokit.tasks.processes import run_side_by_side\n"
-        f"list(run_side_by_side({{Path('x'): [sys.executable, '-S', '-c', {child!r}]}}, number=1, lock=0))"
+        "import sys\nfrom pathlib import Path\nfrom elmokit.tasks.processes import run_parallel\n"
+        f"list(run_parallel({{Path('x'): [sys.executable, '-S', '-c', {child!r}]}}, number=1, lock=0))"
     )
     process = subprocess.Popen([sys.executable, "-c", parent], stderr=subprocess.PIPE, text=True, env=dict(os.environ))
     while not begun.exists():

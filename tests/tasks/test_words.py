@@ -46,7 +46,7 @@ def test_what_may_stand_at_the_end_of_a_line(end: str, tmp_path: Path) -> None:
 def test_a_header_makes_words_of_spaces_in_the_first_line_readable(tmp_path: Path) -> None:
     text = ". . . 1 2\nx 3 4\n"
     assert values(write(tmp_path / "a.vec", "2 2\n" + text)) == {". . .": [1, 2], "x": [3, 4]}
-    with pytest.raises(InputError, match=r"b\.txt line 1 has no word and 4 numbers"):
+    with pytest.raises(InputError, match=r"b\.txt line 1 is not a word and 4 numbers"):
         read_vectors(write(tmp_path / "b.txt", text))
 
 
@@ -91,7 +91,7 @@ def test_a_malformed_line_is_named(text: str, line: int, width: str, tmp_path: P
     path = write(tmp_path / "v.txt", text)
     with pytest.raises(InputError) as raised:
         read_vectors(path)
-    assert str(raised.value).startswith(f"{path} line {line} has no word and {width} numbers: give vectors in ")
+    assert str(raised.value).startswith(f"{path} line {line} is not a word and {width} numbers: give vectors in ")
 
 
 @pytest.mark.parametrize("text", ["", "5 3\n"])
@@ -118,7 +118,7 @@ def test_rows_of_tokens() -> None:
 
 
 def test_a_word_stands_once() -> None:
-    with pytest.raises(InputError, match="a word stands twice"):
+    with pytest.raises(InputError, match="a word occurs twice"):
         WordTable(["a", "b", "a"])
 
 

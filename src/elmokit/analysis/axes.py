@@ -1,4 +1,4 @@
-"""Where the axis of a picture begins, and how its caption says so."""
+"""Where the axis of a plot starts, and the sentence about it for the caption."""
 
 import math
 from collections.abc import Iterable
@@ -8,13 +8,13 @@ BAR_ROOM = 0.5
 
 
 def axis_start(values: Iterable[float], *, room: float = 0.1) -> float:
-    """A whole number somewhat below the least value, or 0 where the values come near it.
+    """An integer somewhat below the smallest value, or 0 if the values are close to it.
 
-    Scores lie close together and far from 0: on an axis from 0 their differences could not be seen.
+    Scores are close together and far from 0: on an axis from 0, their differences would be invisible.
 
     Args:
-        values: what is shown.
-        room: to leave below the least of them, as a share of their range; bars need more than dots to be seen.
+        values: the values to show.
+        room: space below the smallest value, as a share of the range; bars need more than dots.
     """
     shown = list(values)
     least, most = min(shown, default=0.0), max(shown, default=0.0)
@@ -23,5 +23,5 @@ def axis_start(values: Iterable[float], *, room: float = 0.1) -> float:
 
 
 def axis_note(start: float, axis: str = "vertical") -> str:
-    """A sentence for the caption, with a space before it; none for an axis that begins at 0."""
+    """A sentence for the caption, after a space; empty for an axis that starts at 0."""
     return f" The {axis} axis begins at {start:g}, not at 0." if start else ""

@@ -1,4 +1,4 @@
-"""What the analyses ask of a model: the layers of sentences that others have tokenized.
+"""What the analyses need from a model: the layers of tokenized sentences.
 
 Notation: L layers, T tokens of a sentence, D width of a vector.
 """
@@ -12,7 +12,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.errors import InputError
 
 Embed = Callable[[Sequence[Sequence[str]]], Iterable[NDArray[Any]]]
-"""Layers (L, T, D) of each sentence, in their order. Whatever model stands behind it."""
+"""A function of any model that returns the layers (L, T, D) of each sentence, in order."""
 _QUOTES = {"``": '"', "''": '"'}
 
 
@@ -22,7 +22,7 @@ def plain_quotes(tokens: Sequence[str]) -> list[str]:
 
 
 def layers_of(embedder: Embedder, *, dtype: str = "float32") -> Embed:
-    """All layers by one of our models, with `plain_quotes`."""
+    """All layers of an elmokit model, with `plain_quotes`."""
 
     def embed(sentences: Sequence[Sequence[str]]) -> Iterator[NDArray[Any]]:
         return embedder.embed_stream(map(plain_quotes, sentences), dtype=dtype)
@@ -31,7 +31,7 @@ def layers_of(embedder: Embedder, *, dtype: str = "float32") -> Embed:
 
 
 def embed_checked(embed: Embed, sentences: Sequence[Sequence[str]]) -> Iterator[NDArray[Any]]:
-    """The same arrays, once it is sure that each is one of its sentence."""
+    """The same arrays, after checking that each fits its sentence."""
     results = iter(embed(sentences))
     shape: tuple[int, int] | None = None
     for tokens in sentences:
@@ -40,7 +40,7 @@ def embed_checked(embed: Embed, sentences: Sequence[Sequence[str]]) -> Iterator[
             given = "nothing" if layers is None else f"an array {layers.shape}"
             raise InputError(
                 f"embed gave {given} for a sentence of {len(tokens)} tokens: "
-                "let it give one array (layers, tokens, width) a sentence."
+                "let it give one array (layers, tokens, width) per sentence."
             )
         shape = shape or (layers.shape[0], layers.shape[2])
         if shape != (layers.shape[0], layers.shape[2]):

@@ -1,4 +1,4 @@
-"""Layers that are computed once and kept on disk, for analyses that are repeated."""
+"""Layers that are computed once and stored on disk, for repeated analyses."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -11,12 +11,12 @@ from elmokit.tasks.layer_store import LayerStore
 
 
 def keep_layers(store: LayerStore, sentences: Iterable[Sequence[str]], report: ProgressCallback | None = None) -> Embed:
-    """Embed what the store does not have yet, and give an `Embed` that reads from it; with `plain_quotes`.
+    """Embed what the store lacks, and return an `Embed` that reads from the store; with `plain_quotes`.
 
     Args:
-        store: of one model.
-        sentences: all that will be asked for; what is not among them is embedded when it is.
-        report: receives how many of how many sentences are embedded.
+        store: the store of one model.
+        sentences: the sentences that will be needed; others are embedded on request.
+        report: receives the number of embedded sentences and the total.
     """
     store.prepare(map(plain_quotes, sentences), report)
 

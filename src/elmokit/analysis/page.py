@@ -1,4 +1,4 @@
-"""A report as files: a page that needs no network, its pictures as PNG and SVG, its figures as JSON."""
+"""Write a report as files: a page that needs no network, plots as PNG and SVG, figures as JSON."""
 
 import html
 import io
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#666666")
-"""Told apart by color-blind eyes too; more groups than colors begin again."""
+"""Distinguishable by color-blind readers; colors repeat if there are more groups."""
 CORPUS_COLORS = COLORS[:2]
-"""Of a first and a second corpus, in every figure of a report."""
+"""Colors of the first and the second corpus, in every figure of a report."""
 PAGE, FIGURES = "page.html", "report.json"
 _GENERATOR = '<meta name="generator" content="elmokit">'
 _PICTURE = re.compile(r".+\.(png|svg)")
@@ -34,14 +34,14 @@ _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
 
 
 def check_report_folder(folder: Path, *, overwrite: bool = False) -> None:
-    """Refuse a folder that holds anything but a report to overwrite; commands ask before they compute for hours."""
-    if os.path.exists(folder) and not os.path.isdir(folder):  # false, not an error, for a name too long
+    """Refuse a folder that contains anything but a report to overwrite; commands check this first."""
+    if os.path.exists(folder) and not os.path.isdir(folder):  # False, not an error, for a name that is too long
         raise FormatError(f"the report's folder {folder} is a file: give the name of a folder.")
     guard_output(folder, kind="a report", is_ours=is_report, overwrite=overwrite)
 
 
 def is_report(folder: Path) -> bool:
-    """Whether a folder holds a report that `write_report` wrote, and nothing else."""
+    """Whether a folder contains a report by `write_report`, and nothing else."""
     try:
         ours = _GENERATOR in (folder / PAGE).read_text(encoding="utf-8")[:1000]
     except (OSError, ValueError):
@@ -53,9 +53,9 @@ def write_report(report: Report, folder: Path, *, overwrite: bool = False) -> li
     """Write page.html, report.json and the pictures into a new folder, and return what was written.
 
     Args:
-        report: what to show.
-        folder: is made if it is not there.
-        overwrite: replace a report; a folder with anything else is refused.
+        report: the report to write.
+        folder: the folder, which is created if it does not exist.
+        overwrite: whether to replace a report; a folder with anything else is refused.
     """
     figures = _check(report)
     check_report_folder(folder, overwrite=overwrite)
@@ -75,13 +75,13 @@ def write_report(report: Report, folder: Path, *, overwrite: bool = False) -> li
         write_bytes_atomic(folder / file_name, data)
     write_text_atomic(folder / FIGURES, figures + "\n")
     write_text_atomic(folder / PAGE, page)
-    for old in foreign_files(folder, (PAGE, FIGURES, *pictures)):  # pictures of the report that was replaced
+    for old in foreign_files(folder, (PAGE, FIGURES, *pictures)):  # plots of the replaced report
         (folder / old).unlink()
     return [folder / name for name in (*pictures, FIGURES, PAGE)]
 
 
 def _check(report: Report) -> str:
-    """The figures as JSON, if the report is one that can be written; JSON knows no NaN."""
+    """The figures as JSON; raises an error if the report cannot be written, for example because of a NaN."""
     if not isinstance(report, Report):
         raise TypeError(f"report is {shown(report)}: give a Report.")
     for block in report.blocks:
@@ -95,7 +95,7 @@ def _check(report: Report) -> str:
 
 
 def to_html(report: Report, drawings: Mapping[str, str]) -> str:
-    """The page; every text from outside is escaped, drawings are SVG by the names of their charts."""
+    """The page; all external text is escaped, `drawings` are SVG by chart name."""
     body = "\n".join(_to_html(block, drawings) for block in report.blocks)
     template = _TEMPLATE.read_text(encoding="utf-8")
     head, _, rest = template.partition("<!-- title -->")
@@ -105,7 +105,7 @@ def to_html(report: Report, drawings: Mapping[str, str]) -> str:
 
 
 def escape(text: str) -> str:
-    """Text from outside as HTML, inside an element or between quotes."""
+    """External text as HTML, for use inside an element or between quotes."""
     return html.escape(printable(text))
 
 
@@ -150,7 +150,7 @@ def _table(table: Table) -> str:
 
 
 def _map(block: Map) -> str:
-    """Points to point at; the page's script shows their labels."""
+    """A map with interactive points; the page's script shows their labels."""
     colors = _color_of(block)
     xs, ys = _scaled([point.x for point in block.points]), _scaled([-point.y for point in block.points])
     circles = "".join(
@@ -188,12 +188,12 @@ def _scaled(values: list[float]) -> list[float]:
 
 
 def _file_name(name: str) -> str:
-    """A name that stays inside its folder."""
+    """A file name without path separators."""
     return re.sub(r"[^\w.-]+", "-", name).strip(".-") or "picture"
 
 
 def _inline(drawing: str, name: str, caption: str) -> str:
-    """An SVG file as part of a page: without namespaces, and with ids that do not meet those of other drawings."""
+    """An SVG file as part of a page: without namespaces, and with ids that differ from those of other drawings."""
     root = ElementTree.fromstring(drawing)
     for element in root.iter():
         element.tag = element.tag.rpartition("}")[2]
@@ -210,7 +210,7 @@ def _inline(drawing: str, name: str, caption: str) -> str:
 
 
 def draw_picture(block: Chart | Map) -> tuple[bytes, bytes]:
-    """A picture as SVG and PNG, the same bytes for the same picture."""
+    """A plot as SVG and PNG; the output is deterministic."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
@@ -230,7 +230,7 @@ def draw_picture(block: Chart | Map) -> tuple[bytes, bytes]:
 
 @contextmanager
 def _plain_settings(salt: str) -> Iterator[None]:
-    """The settings of pictures, whatever the user's own are: no dates, no random names, and $ is a dollar."""
+    """Fixed plot settings, independent of the user's: no dates, no random names, and $ is a plain dollar sign."""
     from cycler import cycler
     from matplotlib import rc_context, rcdefaults, rcParams
 

@@ -1,7 +1,7 @@
-"""What an analysis has to show: blocks of text, tables, sentences and pictures, for a terminal or a page.
+"""The result of an analysis: blocks of text, tables, sentences and plots, for a terminal or a page.
 
-An analysis gives a `Report`. `show` prints it, `elmokit.analysis.page.write_report` makes files of it, `--json` prints
-its figures. No block knows where it will be shown.
+An analysis returns a `Report`. `show` prints it, `elmokit.analysis.page.write_report` writes it to files, `--json`
+prints its figures. Blocks do not depend on where they are shown.
 """
 
 import re
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Cell = str | int | float | None
-"""What a table holds; a number is rounded as its table says, None is an empty cell."""
+"""A table cell; numbers are rounded to the table's decimals, None is an empty cell."""
 _LEAST_AROUND, _MOST_AROUND = 12, 60
-"""Columns of a terminal on either side of a concordance's word."""
+"""Terminal columns on each side of a concordance's word."""
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -34,7 +34,7 @@ class Table:
     decimals: int = 1
 
     def text_of(self, cell: Cell) -> str:
-        """A cell as it is shown."""
+        """A cell as text."""
         if cell is None:
             return ""
         if isinstance(cell, float):
@@ -43,7 +43,7 @@ class Table:
 
     @property
     def numeric_columns(self) -> tuple[bool, ...]:
-        """Which columns have numbers, and so are aligned to the right."""
+        """Which columns contain numbers and are therefore right-aligned."""
         return tuple(
             any(isinstance(row[column], int | float) for row in self.rows) for column in range(len(self.header))
         )
@@ -51,7 +51,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Line:
-    """A word in its sentence, and what is to be said of it (a distance, a source)."""
+    """A word in its sentence, with a note (a distance, a source)."""
 
     before: str
     word: str
@@ -61,12 +61,12 @@ class Line:
 
 @dataclass(frozen=True)
 class Concordance:
-    """Sentences with a word, one under the other.
+    """Sentences with a word, one below the other.
 
     Args:
-        caption: what they are.
+        caption: the caption of the block.
         lines: the sentences.
-        note: the header of what is said of each; empty if nothing is.
+        note: the header of the notes; empty if there are none.
     """
 
     caption: str
@@ -76,14 +76,14 @@ class Concordance:
 
 @dataclass(frozen=True)
 class Chart:
-    """A picture by matplotlib, which is imported only when it is drawn.
+    """A matplotlib plot; matplotlib is imported only when it is drawn.
 
     Args:
-        name: of the files, without their ending.
-        title: above the picture, also where the file is shown alone.
-        caption: what it shows, what lines and colors mean and where axes begin; also for readers who cannot see it.
-        draw: fills an empty figure.
-        size: in inches.
+        name: name of the files, without suffix.
+        title: title above the plot, also in the image file.
+        caption: what it shows, what lines and colors mean and where axes start; also for readers who cannot see it.
+        draw: draws into an empty figure.
+        size: width and height in inches.
     """
 
     name: str
@@ -95,7 +95,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Point:
-    """An occurrence on a map, the group it belongs to and what pointing at it shows."""
+    """An occurrence on a map, its group and its tooltip."""
 
     x: float
     y: float
@@ -105,16 +105,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Map:
-    """Occurrences as points in the plane, one color per group; on a page one can point at them.
+    """Occurrences as points in the plane, one color per group; interactive on a page.
 
     Args:
-        name: of the files, without their ending.
-        title: above the picture.
+        name: name of the files, without suffix.
+        title: title above the plot.
         caption: what it shows.
         points: the occurrences.
-        groups: in the order of the legend; by default as they come.
-        palette: colors of the groups, which begin again after the last; by default those of all pictures.
-        axes: what the horizontal and the vertical direction are.
+        groups: groups in legend order; by default in order of appearance.
+        palette: colors of the groups, repeated if there are more groups; by default the common palette.
+        axes: labels of the horizontal and the vertical axis.
     """
 
     name: str
@@ -127,12 +127,12 @@ class Map:
 
 
 Block = str | Table | Concordance | Chart | Map
-"""A string is a paragraph."""
+"""A block; a string is a paragraph."""
 
 
 @dataclass(frozen=True)
 class Report:
-    """A title, blocks in their order, and the same as plain figures for programs."""
+    """A title, blocks in order, and the same content as plain figures for programs."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -140,12 +140,12 @@ class Report:
 
 
 def printable(text: str) -> str:
-    """Text from outside without what commands a terminal, breaks XML or cannot be encoded: � stands there instead."""
+    """External text with � instead of control characters, invalid XML characters and surrogates."""
     return _UNPRINTABLE.sub("\ufffd", text)
 
 
 def show(report: Report, console: Console) -> None:
-    """Print a report; pictures are left out."""
+    """Print a report without its plots."""
     console.print(_rich_text(report.title, "bold"))
     for block in report.blocks:
         if isinstance(block, str):
@@ -158,14 +158,14 @@ def show(report: Report, console: Console) -> None:
             around = _room_around(block, console.width)
             if block.note:
                 widest = max((cell_len(line.word) for line in block.lines), default=0)
-                before = " " * (2 * around + widest + 2)  # and a blank on each side of the word
+                before = " " * (2 * around + widest + 2)  # and a space on each side of the word
                 console.print(_rich_text(f"{before}  {block.note}", "dim"), no_wrap=True, overflow="ellipsis")
             for line in block.lines:
                 console.print(_rich_line(line, around), no_wrap=True, overflow="ellipsis")
 
 
 def _rich_text(text: str, style: str = "") -> Text:
-    """Text as it is: nothing in it is markup."""
+    """Plain text: nothing in it is markup."""
     return Text(printable(text), style=style)
 
 
@@ -179,14 +179,14 @@ def _rich_table(table: Table) -> RichTable:
 
 
 def _room_around(block: Concordance, width: int) -> int:
-    """Columns on each side of the words that leave room for the longest word and note."""
+    """Columns on each side of the words, leaving room for the longest word and note."""
     notes = max(map(cell_len, (block.note, *(line.note for line in block.lines))))
     longest = notes + max((cell_len(line.word) for line in block.lines), default=0)
     return max(_LEAST_AROUND, min(_MOST_AROUND, (width - longest - 4) // 2))
 
 
 def _rich_line(line: Line, around: int) -> Text:
-    """The word in the middle of the terminal, as concordances have it."""
+    """The word in the middle of the terminal, as usual in concordances."""
     before, word, after, note = (
         " ".join(printable(part).split()) for part in (line.before, line.word, line.after, line.note)
     )

@@ -4,7 +4,7 @@ import typer
 
 
 def build_engine() -> None:
-    """Compile the optional fused LSTM cell with this machine's C compiler; embedding then uses it by itself.
+    """Compile the optional fused LSTM cell with this machine's C compiler; embedding then uses it automatically.
 
     \b
     Examples:

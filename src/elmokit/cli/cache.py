@@ -1,4 +1,4 @@
-"""`elmokit cache`: what is kept on disk to save time, how large it is, and how to remove it."""
+"""`elmokit cache`: what is cached on disk, how large it is, and how to remove it."""
 
 import json
 import sys
@@ -18,10 +18,10 @@ _ALIASES = {"neighbours": "neighbors"}
 
 @cache.callback(invoke_without_command=True)
 def show(context: typer.Context, as_json: JsonOption = False) -> None:
-    """Show what is kept, how large it is and where; all of it can be fetched or made again.
+    """Show what is cached, how large it is and where; all of it can be downloaded or computed again.
 
-    The folder is $ELMOKIT_CACHE, else $XDG_CACHE_HOME/elmokit, else ~/.cache/elmokit. Corpora that were given for
-    training a task or for an analysis are kept in it with their vectors.
+    The folder is $ELMOKIT_CACHE, else $XDG_CACHE_HOME/elmokit, else ~/.cache/elmokit. It also contains the text of
+    corpora that tasks and analyses have read, with its vectors.
 
     \b
     Examples:
@@ -61,10 +61,10 @@ def clear(
         list[str] | None,
         typer.Argument(metavar="KIND", help="downloads, layers, neighbors or engine; by default all."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Remove what is kept, or some kinds of it; what another process is writing, and files of your own, stay.
+    """Clear the cache, or some kinds of it; files being written by another process, and files of your own, are kept.
 
     Do not clear layers while a task is being trained on them.
 
@@ -79,7 +79,7 @@ def clear(
 
     chosen = {_ALIASES.get(kind, kind) for kind in kinds or KINDS}
     if unknown := sorted(chosen - set(KINDS)):
-        raise typer.BadParameter(f"{unknown[0]!r} is none of {', '.join(KINDS)}.", param_hint="KIND")
+        raise typer.BadParameter(f"{unknown[0]!r} is not one of {', '.join(KINDS)}.", param_hint="KIND")
     items = [item for item in find_items() if item.kind in chosen]
     if items and not yes:
         _confirm(f"Remove {_size(items)} from {cache_directory()}?")
@@ -94,12 +94,14 @@ def clear(
     else:
         typer.echo(f"freed {_bytes(freed)}", err=True)
     if kept:
-        raise ElmokitError(f"{'; '.join(kept)}: it is left alone; repeat the command when that has ended.")
+        raise ElmokitError(f"{'; '.join(kept)}: it is left alone; repeat the command when that process has ended.")
 
 
 def _confirm(question: str) -> None:
     if not sys.stdin.isatty():
-        raise typer.BadParameter("without a terminal nobody can be asked: add --yes to remove it.", param_hint="--yes")
+        raise typer.BadParameter(
+            "confirmation needs a terminal: add --yes to clear the cache without asking.", param_hint="--yes"
+        )
     typer.confirm(question, abort=True, err=True)
 
 

@@ -1,7 +1,7 @@
-"""What elmokit keeps in its cache, and how to remove it without touching anything else.
+"""The contents of elmokit's cache, and how to remove them without touching anything else.
 
-A file counts as elmokit's only if its place, its name and what lies beside it are those that elmokit gives; the cache
-folder may be any folder of the user's. Nothing is followed out of it.
+A file counts as elmokit's only if its location, its name and the files next to it match what elmokit writes: the cache
+folder may be any folder of the user. Links that lead out of it are not followed.
 """
 
 import json
@@ -23,7 +23,7 @@ from elmokit.formats.remote import SUMS_NAME
 
 KINDS = {
     "downloads": "published models",
-    "layers": "vectors of sentences that tasks and analyses read, with the sentences",
+    "layers": "sentences that tasks and analyses have read, with their vectors",
     "neighbors": "indexes of corpora for `elmokit analyze neighbors`, with the corpora",
     "engine": "the engine that `elmokit build-engine` compiled",
 }
@@ -34,16 +34,16 @@ _WORDS = ("types", "type_vectors", "starts", "rows", "lines", "numbers")
 
 @dataclass(frozen=True)
 class Item:
-    """Something in the cache that can be made or fetched again."""
+    """Something in the cache that can be computed or downloaded again."""
 
     kind: str
     name: str
     path: Path
     files: tuple[Path, ...]
-    """In the order in which they may be removed: what a kill leaves is a smaller or an unfinished item."""
+    """In removal order: an interrupted removal leaves a smaller or an unfinished item."""
     note: str = ""
     lock: tuple[Path, str] | None = None
-    """Folder and name of the lock of whoever writes it."""
+    """Folder and name of the lock that its writer holds."""
 
     @property
     def num_bytes(self) -> int:
@@ -58,7 +58,7 @@ class Item:
 
 
 def find_items() -> list[Item]:
-    """Everything in the cache that is elmokit's, kind by kind."""
+    """Everything in the cache that belongs to elmokit, by kind."""
     root = cache_directory()
     if not root.is_dir():
         return []
@@ -66,17 +66,17 @@ def find_items() -> list[Item]:
 
 
 def other_names(items: list[Item]) -> list[str]:
-    """The sorted names at the top of the cache folder that hold nothing of elmokit's."""
+    """The sorted top-level names in the cache folder that contain nothing of elmokit's."""
     root = cache_directory()
     ours = {item.path.relative_to(root).parts[0] for item in items}
     return sorted(set(os.listdir(root)) - ours) if root.is_dir() else []
 
 
 def remove(item: Item) -> int:
-    """Remove an item's files and the folders that become empty.
+    """Remove an item's files and the folders that are empty afterwards.
 
     Returns:
-        The bytes that were freed.
+        The number of bytes freed.
 
     Raises:
         FormatError: if another process is writing it; then nothing is removed.
@@ -99,7 +99,7 @@ def remove(item: Item) -> int:
 
 
 def _inside(path: Path, root: Path) -> bool:
-    """Whether a folder is really there, and not elsewhere by way of a link."""
+    """Whether a folder is really at this path, and not a link to elsewhere."""
     return path.is_dir() and path.resolve() == root.resolve() / path.relative_to(root)
 
 
@@ -114,7 +114,7 @@ def _downloads(root: Path) -> Iterator[Item]:
 
 
 def _download_names(folder: Path, name: str) -> list[str]:
-    """The files that a download puts into a folder: of a published model or an address, with their sums recorded."""
+    """The files that a download writes into a folder, for a published model or a URL, with recorded checksums."""
     model = find_published(name)
     known = [file.name for file in model.files] if model is not None and model.name == name else None
     if known is None and not re.fullmatch(f"url/{_HEX}", name):
@@ -174,5 +174,5 @@ def _count(store: Path) -> str:
 
 
 def in_use(error: FormatError) -> str:
-    """What a lock says, without advice that does not fit here."""
+    """The message of a lock, without the advice that does not apply here."""
     return str(error).partition(":")[0]

@@ -1,4 +1,4 @@
-"""Groups of commands whose help shows flags as flags and arguments without braces."""
+"""Command groups whose help shows flags without types and arguments without braces."""
 
 import os.path
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from typer.models import Default
 
 class _Command(TyperCommand):
     def parse_args(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        """Parse as ever, but say more of two mistakes than a parser can."""
+        """Parse as usual, but explain two common mistakes better."""
         typed: Any = {}
         if args and not ctx.resilient_parsing:
             typed, extra, _ = self.make_parser(ctx).parse_args(args=list(args))
@@ -23,7 +23,7 @@ class _Command(TyperCommand):
         return rest
 
     def _refuse_empty_paths(self, ctx: typer.Context, typed: Any) -> None:
-        """Refuse "" as a path, which Python takes for the working directory."""
+        """Refuse "" as a path, which Python would read as the working directory."""
         for parameter in self.get_params(ctx):
             given, value = typed.get(parameter.name), ctx.params.get(parameter.name)
             is_empty = given == "" or (isinstance(given, list | tuple) and "" in given)
@@ -35,7 +35,7 @@ class _Command(TyperCommand):
                 raise typer.BadParameter("it is empty: give a path.", ctx=ctx, param_hint=name)
 
     def _refuse_expanded_pattern(self, ctx: typer.Context, args: list[str]) -> None:
-        """Explain arguments too many, where the shell has put the names of files for a pattern behind an option."""
+        """Explain surplus arguments where the shell has expanded a pattern after an option."""
         names = {
             name
             for parameter in self.get_params(ctx)
@@ -52,7 +52,7 @@ class _Command(TyperCommand):
                 )
 
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """Parameters, of which the flags (also `--help`) have no type to show."""
+        """The parameters; flags (also `--help`) show no type."""
         return _without_types_of_flags(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -62,7 +62,7 @@ class _Command(TyperCommand):
 
 class _Group(TyperGroup):
     def get_params(self, ctx: typer.Context) -> Any:  # type: ignore[override]
-        """As of a command."""
+        """Like those of a command."""
         return _without_types_of_flags(super().get_params(ctx))
 
 
@@ -74,11 +74,11 @@ def _without_types_of_flags(parameters: Any) -> Any:
 
 
 class Commands(typer.Typer):
-    """Commands under one name, with the same manners everywhere.
+    """Commands under one name, with the same conventions everywhere.
 
     Args:
-        name: of the group.
-        help: one line; None where the name alone does something, and the callback that does it has the help.
+        name: the name of the group.
+        help: one line; None if the group has a callback that provides the help.
     """
 
     def __init__(self, name: str, help: str | None = None) -> None:
@@ -93,5 +93,5 @@ class Commands(typer.Typer):
         )
 
     def command(self, *names: Any, **settings: Any) -> Callable[[Any], Any]:
-        """Add a command, as in Typer."""
+        """Add a command, as Typer does."""
         return super().command(*names, **{"cls": _Command, **settings})

@@ -17,20 +17,20 @@ def convert(
     dst: Annotated[
         Path | None,
         typer.Argument(
-            metavar="DST", help="For a model a directory or .zip; for embeddings .hdf5 .parquet .npz .jsonl."
+            metavar="DST", help="For a model, a directory or .zip; for embeddings, .hdf5 .parquet .npz .jsonl."
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option(*OUTPUT_NAMES, help="The other way to give DST.")] = None,
+    output: Annotated[Path | None, typer.Option(*OUTPUT_NAMES, help="Alternative to the argument DST.")] = None,
     to: Annotated[
         Literal["native", "bilm", "nlpl"] | None,
-        typer.Option(help="The format of a model to write; by default nlpl for a .zip, else native."),
+        typer.Option(help="Format of the written model; by default nlpl for a .zip, else native."),
     ] = None,
     float16: Annotated[
-        bool, typer.Option("--float16", help="Round the weights to half the space; native only.")
+        bool, typer.Option("--float16", help="Store the weights as float16, in half the space; native only.")
     ] = False,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace what DST already holds.")] = False,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing DST.")] = False,
 ) -> None:
-    """Read a model of any format and write it as native, bilm or nlpl; or embeddings, by the suffix of DST.
+    """Convert a model of any format to native, bilm or nlpl; or convert embeddings, by the suffix of DST.
 
     \b
     Examples:
@@ -60,8 +60,8 @@ def convert(
         if not Path(source).exists():
             raise FormatError(f"there is no file {source}{did_you_mean(source)}: give a file of embeddings.")
         raise FormatError(
-            f"{source} is no file of embeddings, but DST {target} would be one: give a directory for a model, or make "
-            "embeddings with elmokit embed."
+            f"{source} is not a file of embeddings, but DST {target} would be one: give a directory for a model, or "
+            "make embeddings with elmokit embed."
         )
     from elmokit.formats import load, save
 

@@ -15,20 +15,22 @@ from elmokit.wording import counted
 if TYPE_CHECKING:
     from elmokit.corpus.check import CorpusReport
 
-corpus = Commands("corpus", "Make a corpus ready for training: check it, count its vocabulary, shard it.")
+corpus = Commands("corpus", "Prepare a corpus for training: check it, count its vocabulary, shard it.")
 
 Files = Annotated[
     list[str], typer.Argument(metavar="FILES", help="Text files or quoted globs, also **; .gz .xz .bz2 work.")
 ]
-Processes = Annotated[int | None, typer.Option(min=1, help="Processes to tokenize with; by default one a core.")]
-Errors = Annotated[Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")]
+Processes = Annotated[int | None, typer.Option(min=1, help="Number of tokenizer processes; by default one per core.")]
+Errors = Annotated[Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
 @corpus.command()
 def check(
     files: Files,
-    vocab: Annotated[Path | None, typer.Option(help="Tell how much of the corpus this vocabulary file covers.")] = None,
+    vocab: Annotated[
+        Path | None, typer.Option(help="Report how much of the corpus this vocabulary file covers.")
+    ] = None,
     heldout: Annotated[
         list[str] | None,
         typer.Option(help="Files or a quoted glob whose sentences should not be in FILES; repeatable."),
@@ -37,7 +39,7 @@ def check(
     processes: Processes = None,
     as_json: AsJson = False,
 ) -> None:
-    """Report the size of a corpus and its faults: wrong bytes, over-long tokens, duplicates, held-out sentences.
+    """Report the size of a corpus and its problems: invalid bytes, overlong tokens, duplicates, held-out sentences.
 
     \b
     Examples:
@@ -65,9 +67,9 @@ def check(
 def vocab(
     files: Files,
     output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The vocabulary file to write: one word per line.")],
-    min_count: Annotated[int, typer.Option(min=1, help="Leave out words that occur less often.")] = 1,
+    min_count: Annotated[int, typer.Option(min=1, help="Minimum count of a word.")] = 1,
     max_size: Annotated[
-        int | None, typer.Option(min=4, help="Words at most, <S> </S> <UNK> included; by default all.")
+        int | None, typer.Option(min=4, help="Maximum number of words, including <S> </S> <UNK>; by default all.")
     ] = None,
     input_: InputOption = None,
     errors: Errors = "strict",
@@ -111,11 +113,13 @@ def vocab(
 def shard(
     files: Files,
     output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The folder to write.")],
-    shards: Annotated[int, typer.Option(min=1, help="Files to spread the sentences over; at most one per sentence.")],
-    compression: Annotated[Literal["xz", "gz", "none"], typer.Option(help="Of the shards.")] = "xz",
-    seed: Annotated[int, typer.Option(min=0, help="Decides which shard a sentence goes to.")] = 0,
+    shards: Annotated[
+        int, typer.Option(min=1, help="Number of files to distribute the sentences over; at most one per sentence.")
+    ],
+    compression: Annotated[Literal["xz", "gz", "none"], typer.Option(help="Compression of the shards.")] = "xz",
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the assignment of sentences to shards.")] = 0,
     passage: Annotated[
-        int, typer.Option(min=1, help="Successive sentences that stay together, up to an empty line.")
+        int, typer.Option(min=1, help="Number of successive sentences that stay together; an empty line ends a group.")
     ] = 1,
     input_: InputOption = None,
     errors: Errors = "strict",
@@ -123,7 +127,7 @@ def shard(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing folder of shards.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a corpus as tokenized sentences, one a line, spread at random over files that are each a sample of it.
+    """Write a corpus as tokenized sentences, one per line, distributed at random over files, each a sample of it.
 
     \b
     Examples:
@@ -160,16 +164,16 @@ def shard(
 
 
 def _check_folder(output: Path) -> None:
-    """Refuse a place that cannot be written to before hours are spent on what goes there."""
+    """Refuse an output path that cannot be written, before hours are spent on its content."""
     from elmokit.filesystem import check_name
 
     parent = check_name(output).parent
     if output.is_dir() or not parent.is_dir():
-        raise typer.BadParameter(f"{output} is no name for a file in an existing folder.", param_hint="--output")
+        raise typer.BadParameter(f"{output} is not a file name in an existing folder.", param_hint="--output")
 
 
 def _print_report(found: "CorpusReport") -> None:
-    """A table for people, with a row for each figure that there is."""
+    """A table for people, with one row per available figure."""
     from rich.console import Console
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""One sentence for what the system says of a file or a disk."""
+"""One sentence for a system error about a file or a disk."""
 
 import errno
 import tempfile
@@ -10,7 +10,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def describe_disk_error(error: OSError) -> str:
-    """Name the place and the remedy: the path that the user knows, or the cache and `ELMOKIT_CACHE`."""
+    """Name the location and the remedy: the user's path, or the cache and `ELMOKIT_CACHE`."""
     reason = error.strerror or str(error)
     if error.filename is None:
         return f"a file or device cannot be used ({reason}): free some space, or check what is plugged in and mounted."

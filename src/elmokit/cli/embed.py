@@ -14,7 +14,7 @@ from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
 from elmokit.cli.paths import check_model
-from elmokit.cli.stopped import telling_how_to_go_on
+from elmokit.cli.stopped import resume_hint
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
@@ -25,38 +25,42 @@ def embed(
     source: Annotated[str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")],
     target: Annotated[
         str | None,
-        typer.Argument(metavar="OUTPUT", help="A file .hdf5 .h5 .parquet .npz .jsonl; - is JSON lines on stdout."),
+        typer.Argument(metavar="OUTPUT", help="A .hdf5 .h5 .parquet .npz or .jsonl file; - is JSON lines on stdout."),
     ] = None,
-    other_target: Annotated[str | None, typer.Option(*OUTPUT_NAMES, help="The other way to give OUTPUT.")] = None,
+    other_target: Annotated[str | None, typer.Option(*OUTPUT_NAMES, help="Alternative to the argument OUTPUT.")] = None,
     model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
-        str, typer.Option(help="all, top, average, a layer's number, or a weight a layer: 0.2,0.3,0.5.")
+        str, typer.Option(help="all, top, average, a layer's number, or one weight per layer: 0.2,0.3,0.5.")
     ] = "all",
     pooling: Annotated[
-        Literal["none", "mean", "max"], typer.Option(help="One vector a sentence instead of one a token.")
+        Literal["none", "mean", "max"], typer.Option(help="One vector per sentence instead of one per token.")
     ] = "none",
     input_: InputOption = None,
     state: Annotated[
-        Literal["reset", "carry", "warm"], typer.Option(help="Where a sentence starts from; see docs/embedding.md.")
+        Literal["reset", "carry", "warm"],
+        typer.Option(help="The LSTM state at the start of a sentence; see docs/embedding.md."),
     ] = "reset",
     batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Sentences at a time; with --state carry, rows (default 32).")
+        int | None, typer.Option(min=1, help="Sentences per batch; with --state carry, rows (default 32).")
     ] = None,
     batch_tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens of a batch, which bounds its memory; by default what is fastest.")
+        int | None,
+        typer.Option(min=1, help="Maximum tokens per batch, which bounds memory; the default is the fastest."),
     ] = None,
-    dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Numbers of the vectors.")] = "float32",
+    dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Data type of the vectors.")] = "float32",
     errors: Annotated[
-        Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")
+        Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")
     ] = "strict",
-    resume: Annotated[bool, typer.Option(help="Go on with an unfinished run, or start over.")] = True,
+    resume: Annotated[bool, typer.Option(help="Resume an unfinished run, or start over.")] = True,
     threads: Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")] = None,
     device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")] = "cpu",
-    int8: Annotated[bool, typer.Option("--int8", help="8-bit LSTM weights: faster, slightly other vectors.")] = False,
+    int8: Annotated[
+        bool, typer.Option("--int8", help="8-bit LSTM weights: faster, slightly different vectors.")
+    ] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished OUTPUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON on stdout.")] = False,
 ) -> None:
-    """Write the vectors of every line of a file; repeat the command to resume a run that was stopped.
+    """Write the vectors of every line of a file. If interrupted, repeat the command to resume.
 
     \b
     Examples:
@@ -96,29 +100,29 @@ def embed(
         model, device=device, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens
     )
     keeps_work = output != "-"
-    with telling_how_to_go_on() if keeps_work else nullcontext(), _progress() as report:
+    with resume_hint() if keeps_work else nullcontext(), _progress() as report:
         done = embed_file(source, output, embedder, options, report=report)
     _print(done, as_json=as_json)
 
 
 def _return_freed_memory() -> None:
-    """Let glibc map large arrays one by one, so that each goes back to the system when it is freed.
+    """Make glibc map large arrays one by one, so that each returns to the system when it is freed.
 
-    After the first such array it would take the next ones from its heaps, where what is freed between others stays: a
-    fifth of the full-size model's peak. Smaller ones, which the character CNN frees all the time, stay there.
+    By default, glibc takes later arrays from its heaps, where freed gaps between others are kept: a fifth of the
+    full-size model's peak memory. Smaller arrays, which the character CNN frees all the time, stay on the heaps.
     """
     import ctypes
 
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(-3, 4 * 2**20)  # M_MMAP_THRESHOLD
-        mallopt(-1, 16 * 2**20)  # M_TRIM_THRESHOLD, which would otherwise fall to 128 KB by the above
+        mallopt(-1, 16 * 2**20)  # M_TRIM_THRESHOLD, which the line above would otherwise lower to 128 KB
 
 
 def _print(done: "EmbedSummary", *, as_json: bool) -> None:
     if as_json:
         typer.echo(json.dumps(done.to_dict()))
     elif done.was_done:
-        typer.echo(f"{done.output} is complete already: {counted(done.num_lines, 'sentence')}", err=True)
+        typer.echo(f"{done.output} is already complete: {counted(done.num_lines, 'sentence')}", err=True)
     elif done.output != "-":
         resumed = f", {done.num_resumed:,} of them by an earlier run" if done.num_resumed else ""
         unknown = f"; {done.num_unknown:,} of {counted(done.num_tokens, 'token')} unknown" if done.num_unknown else ""
@@ -127,7 +131,7 @@ def _print(done: "EmbedSummary", *, as_json: bool) -> None:
 
 @contextmanager
 def _progress() -> "Iterator[EmbedCallback | None]":
-    """A bar with tokens a second and the time left, if a person is watching."""
+    """A progress bar with tokens per second and the time left, on a terminal."""
     if not sys.stderr.isatty():
         yield None
         return

@@ -19,10 +19,10 @@ def info(
             help="A path, mini (in the package), a published name (original, many-langs/de …), a Hub id.",
         ),
     ] = None,
-    engine: Annotated[bool, typer.Option("--engine", help="Tell what this machine computes with instead.")] = False,
+    engine: Annotated[bool, typer.Option("--engine", help="Show which engine this machine uses instead.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Tell a model's format, sizes, parameters, languages and SHA-256, and of a packaged one its version and card.
+    """Show a model's format, sizes, parameters, languages and SHA-256; for a packaged model, also its version and card.
 
     \b
     Examples:
@@ -114,7 +114,7 @@ def _input_line(found: "ModelInfo") -> str:
 
 
 def _parameters(number: int) -> str:
-    """All digits; also in millions from one million on."""
+    """All digits; from one million on, also in millions."""
     return f"{number:,} ({number / 1e6:.1f}M)" if number >= 1_000_000 else f"{number:,}"
 
 

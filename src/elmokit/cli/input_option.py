@@ -1,4 +1,4 @@
-"""The option --input: whether the lines of a user's text are raw text or tokens between spaces."""
+"""The option --input: whether the lines of a user's text are raw text or space-separated tokens."""
 
 import warnings
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ InputOption = Annotated[
     Input | None,
     typer.Option(
         "--input",
-        help="Lines are raw text, or tokens between spaces, as shards always are.",
+        help="Lines are raw text or space-separated tokens; shards are always tokens.",
         show_default=DEFAULT_INPUT,
     ),
 ]
@@ -22,7 +22,7 @@ TrainingInputOption = Annotated[
     Input | None,
     typer.Option(
         "--input",
-        help="Lines are raw text, or tokens between spaces, as shards always are.",
+        help="Lines are raw text or space-separated tokens; shards are always tokens.",
         show_default="as in CONFIG",
     ),
 ]
@@ -31,17 +31,18 @@ TrainingInputOption = Annotated[
 def settle_input(
     given: Input | None, paths: Sequence[Path] = (), *, otherwise: Input = DEFAULT_INPUT, look: bool = True
 ) -> Input:
-    """How a command reads its text: as asked, else by default; with a warning if the files say otherwise.
+    """How a command reads its text: as requested, else by default; with a warning if the files suggest otherwise.
 
     Args:
-        given: what the user asked for, if anything.
-        paths: the files.
-        otherwise: what holds if the user did not ask.
-        look: whether to look into the files for signs of the other kind; what reads lines only once looks itself.
+        given: what the user requested, if anything.
+        paths: the files to look into.
+        otherwise: the default.
+        look: whether to look into the files for signs of the other kind; readers that see each line once check by
+            themselves.
     """
     if given == "text" and (shard := next(filter(is_shard, paths), None)):
         warnings.warn(
-            f"{shard} was written by elmokit corpus shard, so it is read as the tokens it holds: leave --input out.",
+            f"{shard} was written by elmokit corpus shard, so it is read as tokens: leave --input out.",
             ElmokitWarning,
             stacklevel=2,
         )

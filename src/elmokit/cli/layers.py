@@ -1,4 +1,4 @@
-"""`--layers`: which layers of a model a command is about."""
+"""`--layers`: which layers of a model a command uses."""
 
 from typing import TYPE_CHECKING
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def _look_at(text: str) -> None:
-    """Warn of weights that look like numbers of layers."""
+    """Warn about weights that look like layer numbers."""
     from elmokit.embedding.pooling import look_like_numbers, warn_of_numbers
 
     parts = [part.strip() for part in text.split(",")]
@@ -18,7 +18,7 @@ def _look_at(text: str) -> None:
 
 
 def parse_layers(text: str) -> "Layers":
-    """A number stands for a layer, several for weights; words are left to the embedder."""
+    """One number is a layer, several are weights; words are left to the embedder."""
     try:
         if "," in text:
             _look_at(text)
@@ -26,5 +26,5 @@ def parse_layers(text: str) -> "Layers":
         return int(text)
     except ValueError:
         if "," in text:
-            raise typer.BadParameter(f"{text!r} is no list of numbers.", param_hint="--layers") from None
+            raise typer.BadParameter(f"{text!r} is not a list of numbers.", param_hint="--layers") from None
         return text

@@ -56,7 +56,7 @@ app.add_typer(analyze, name="analyse", hidden=True)
 
 
 def main() -> None:
-    """Run the command line and exit: a foreseen failure is one line on stderr and 1, Ctrl-C is 130."""
+    """Run the command line and exit: an expected failure is one line on stderr and exit code 1, Ctrl-C is 130."""
     warnings.showwarning = _show_warning
     avoid_hidden_tiles()
     try:
@@ -65,7 +65,7 @@ def main() -> None:
         _run()
     except ElmokitError as error:
         _fail(str(error))
-    except BrokenPipeError:  # who read the output has seen enough, as head has: nothing to tell
+    except BrokenPipeError:  # the reader of the output has closed it, as head does: not an error
         discard_output()
         sys.exit(1)
     except OSError as error:
@@ -82,7 +82,7 @@ def main() -> None:
 
 
 def _run() -> None:
-    """Run the command, and let nothing of its output wait for the interpreter's end, where no failure is handled."""
+    """Run the command and flush its output now: failures at interpreter exit are not handled."""
     try:
         app()
     except SystemExit as end:
@@ -122,7 +122,7 @@ def _show_warning(
     file: object = None,
     line: object = None,
 ) -> None:
-    """Our own warnings are for the user; those of libraries are not."""
+    """Show elmokit's own warnings to the user, and hide those of libraries."""
     if issubclass(category, ElmokitWarning):
         typer.secho("elmokit: warning: ", err=True, fg="yellow", nl=False)
         typer.echo(str(message), err=True)

@@ -1,11 +1,11 @@
-"""The option --model, and the model where it is left out."""
+"""The option --model, and its default."""
 
 from typing import Annotated
 
 import typer
 
 DEFAULT_MODEL = "mini"
-"""The one inside the package."""
+"""The packaged model."""
 
 ModelOption = Annotated[
     str,

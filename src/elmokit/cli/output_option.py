@@ -1,4 +1,4 @@
-"""`--output`, which every command that writes a result has, and what it means beside a positional OUTPUT."""
+"""`--output`, which every command that writes a result has, and its relation to a positional OUTPUT."""
 
 from typing import TypeVar
 
@@ -10,7 +10,7 @@ Place = TypeVar("Place")
 
 
 def choose_output(argument: Place | None, option: Place | None, name: str) -> Place:
-    """What to write, from the argument (called `name` in the help) or the option: exactly one of them is given."""
+    """The output path, from the argument (called `name` in the help) or the option; exactly one must be given."""
     if argument is None and option is None:
         raise typer.BadParameter(f"say what to write, as {name} or with --output.", param_hint=name)
     if argument is not None and option is not None:

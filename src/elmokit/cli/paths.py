@@ -1,11 +1,11 @@
-"""What can be said of paths and names before torch is loaded, which takes seconds: most of them are typing errors."""
+"""Checks of paths and names that run before torch is loaded, which takes seconds; they catch most typing errors."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 
 def check_files(*patterns: Sequence[str] | None) -> None:
-    """Refuse paths and globs that name no file."""
+    """Refuse paths and globs that match no file."""
     from elmokit.text.files import find_files
 
     for own in patterns:
@@ -13,7 +13,7 @@ def check_files(*patterns: Sequence[str] | None) -> None:
 
 
 def check_model(source: str | None) -> None:
-    """Refuse a name that no model has; whether the Hub has it is found out later."""
+    """Refuse a name that no model has; whether the Hub has it is checked later."""
     if source is not None:
         from elmokit.formats import check_source
 
@@ -21,11 +21,11 @@ def check_model(source: str | None) -> None:
 
 
 def check_exists(path: Path, remedy: str) -> None:
-    """Refuse a path that is not there.
+    """Refuse a path that does not exist.
 
     Args:
-        path: which.
-        remedy: what to give instead, as the end of the sentence.
+        path: the path to check.
+        remedy: the end of the error message: what to give instead.
     """
     from elmokit.errors import InputError
     from elmokit.recognize import did_you_mean

@@ -31,7 +31,7 @@ def perplexity(
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Full-softmax perplexity of a text, forward, backward and average, with the state carried and reset.
+    """Compute the full-softmax perplexity of a text: forward, backward and average, with the state carried and reset.
 
     \b
     Examples:
@@ -82,7 +82,7 @@ def perplexity(
 
 
 def _refuse_swapped(model: str, files: list[str]) -> None:
-    """Refuse text where the model belongs, if a model is where the text belongs."""
+    """Refuse text and model in the wrong order."""
     import glob
     import shlex
 
@@ -106,15 +106,15 @@ def score(
     model: ModelOption = DEFAULT_MODEL,
     input_: InputOption = None,
     errors: Annotated[
-        Literal["strict", "replace"], typer.Option(help="At bytes that are not UTF-8: stop, or put U+FFFD.")
+        Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")
     ] = "strict",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Log-probability of every token by each direction; every sentence starts from the zero state.
+    """Compute the log-probability of every token in each direction; every sentence starts from the zero state.
 
-    Results come in the order of the lines, while input is still being read. Blank lines are skipped, but counted: the
-    number of a result is that of its line, from 0.
+    Results come in line order, while input is still being read. Blank lines are skipped, but counted: the number of a
+    result is that of its line, from 0.
 
     \b
     Examples:
@@ -182,16 +182,16 @@ def substitutes(
     sentence: Annotated[
         str,
         typer.Argument(
-            metavar="SENTENCE", help="The sentence: raw text, or tokens between spaces with --input tokens."
+            metavar="SENTENCE", help="The sentence: raw text, or space-separated tokens with --input tokens."
         ),
     ],
-    position: Annotated[int, typer.Option(help="The token's place, from 0.")],
+    position: Annotated[int, typer.Option(help="The token's position, from 0.")],
     model: ModelOption = DEFAULT_MODEL,
-    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Words to give.")] = 10,
+    number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of words.")] = 10,
     input_: InputOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """The words that both directions expect at a place of a sentence.
+    """List the words that both directions predict at a position in a sentence.
 
     \b
     Examples:

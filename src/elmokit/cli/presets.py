@@ -14,7 +14,7 @@ _USE = {
     "tasks": "elmokit task train {task} --preset {preset} --train … --dev … --output …",
 }
 _FILLED_IN = ("model.vocab_size", "model.softmax", "model.foreign")
-"""Settings of a model that a run decides itself."""
+"""Model settings that the run determines itself."""
 
 
 class _Row(NamedTuple):
@@ -24,12 +24,12 @@ class _Row(NamedTuple):
 
 
 def presets(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the settings of this one.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the settings of this preset.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the presets, or the settings of one: their values, and what each means.
+    """List the presets, or the settings of one preset with their values and meanings.
 
-    Any of them can be changed: --set NAME=VALUE of the command that uses the preset.
+    Change any setting with --set NAME=VALUE in the command that uses the preset.
 
     \b
     Examples:
@@ -64,7 +64,7 @@ def _print_list(*, as_json: bool) -> None:
         typer.echo(f"{folder}:")
         for name, summary in names.items():
             typer.echo(f"  {name:<{width}}  {summary}")
-    typer.echo("\n`elmokit presets NAME` shows the settings of one.")
+    typer.echo("\n`elmokit presets NAME` shows the settings of one preset.")
 
 
 def _print_settings(name: str, *, as_json: bool) -> None:
@@ -87,7 +87,7 @@ def _print_settings(name: str, *, as_json: bool) -> None:
 
 
 def _find(name: str) -> str:
-    """The kind that a preset is of."""
+    """The kind of a preset."""
     import difflib
 
     from elmokit.errors import ConfigError
@@ -104,7 +104,7 @@ def _find(name: str) -> str:
 
 
 def _rows(folder: str, name: str) -> list[_Row]:
-    """Every setting of a preset in the order of the configs, with the defaults of those that its file leaves out."""
+    """Every setting of a preset in config order, including defaults that its file omits."""
     from elmokit.settings import list_settings
     from elmokit.tasks.config import TaskConfig
     from elmokit.tasks.registry import TASKS

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from elmokit.training.config import RunConfig
     from elmokit.training.pretraining import RunResult
 
-TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs; may be repeated.")]
+TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs. Repeatable.")]
 HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
 OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
 VocabOption = Annotated[Path | None, typer.Option("--vocab", help="A vocabulary file instead of counting one.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Go on with the run in OUTPUT, or begin it.")]
+ResumeOption = Annotated[bool, typer.Option("--resume", help="Resume the run in OUTPUT, or start it.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change a setting: --set optimizer.learning_rate=1e-3.")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores: 2 gives each direction its own.")]
 DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
-TensorboardOption = Annotated[bool, typer.Option("--tensorboard", help="Write TensorBoard files too.")]
+TensorboardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 _INPUT = "corpus.input"
 
@@ -41,17 +41,19 @@ def pretrain(
         str | None, typer.Argument(metavar="CONFIG", help="A TOML file, or a preset: tiny, mini, small …")
     ] = None,
     train: Annotated[
-        list[str] | None, typer.Option("--train", help="Training files or globs; may be repeated.  [required]")
+        list[str] | None, typer.Option("--train", help="Training files or globs. Repeatable.  [required]")
     ] = None,
     heldout: HeldoutOption = None,
     vocab: VocabOption = None,
     input_: TrainingInputOption = None,
     resume: ResumeOption = False,
     init: Annotated[str | None, typer.Option(help="Start from the weights of this model.")] = None,
-    skip_tokens: Annotated[int, typer.Option(min=0, help="Predictions of the text to pass over first.")] = 0,
+    skip_tokens: Annotated[
+        int, typer.Option(min=0, help="Number of predictions to skip at the start of the text.")
+    ] = 0,
     finish: Annotated[
         bool,
-        typer.Option("--finish", help="Only ask the run in OUTPUT to begin its decay (optimizer.schedule wsd)."),
+        typer.Option("--finish", help="Only tell the run in OUTPUT to start its decay (optimizer.schedule wsd)."),
     ] = False,
     changes: SetOption = None,
     threads: ThreadsOption = None,
@@ -59,7 +61,7 @@ def pretrain(
     tensorboard: TensorboardOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a biLM from text; killed at any moment, it resumes with --resume.
+    """Train a biLM from text. If interrupted, repeat the command with --resume.
 
     \b
     Examples:
@@ -116,7 +118,7 @@ def finetune(
     heldout: HeldoutOption = None,
     config: Annotated[str, typer.Option(help="A TOML file or a preset.")] = "default",
     extend_vocab: Annotated[
-        bool, typer.Option("--extend-vocab", help="Add the words of the text that the model does not know.")
+        bool, typer.Option("--extend-vocab", help="Add words of the text that the model does not know.")
     ] = False,
     freeze: Annotated[
         list[str] | None, typer.Option(help="Parts to leave as they are: encoder, lstm, softmax.")
@@ -130,7 +132,7 @@ def finetune(
     tensorboard: TensorboardOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Adapt a model to a domain's text; it stops when the held-out text gets worse, and keeps the best model.
+    """Adapt a model to text of a domain; training stops when held-out perplexity rises, and the best model is kept.
 
     \b
     Examples:
@@ -179,7 +181,7 @@ def finetune(
 
 
 def _ask_to_finish(output: Path, *, alone: bool) -> None:
-    """Leave the request in the run's folder; the run reads it before its next step."""
+    """Write the request into the run's folder; the run reads it before its next step."""
     if not alone:
         raise typer.BadParameter(
             "it only asks the run in --output to begin its decay: leave CONFIG and all other options out.",
@@ -192,7 +194,7 @@ def _ask_to_finish(output: Path, *, alone: bool) -> None:
 
 
 def _choose_input(changes: dict[str, str], given: "Input | None", config: str, resumed: Path | None) -> dict[str, str]:
-    """The changes of settings with --input among them, or with what the run to resume has, unless the user set it."""
+    """The changed settings with --input added, or the input of the run to resume, unless the user set it."""
     from elmokit.training.config import names_setting
     from elmokit.training.run_folder import input_of_run
 
@@ -205,7 +207,7 @@ def _choose_input(changes: dict[str, str], given: "Input | None", config: str, r
 
 
 def _look_at_text(train: list[str], given: "Input | None", settings: "RunConfig") -> None:
-    """Warn if the training text looks like another kind of input than the run reads it as."""
+    """Warn if the training text looks like another kind of input than the run expects."""
     from elmokit.text.files import find_files
 
     if is_first_process():
@@ -213,7 +215,7 @@ def _look_at_text(train: list[str], given: "Input | None", settings: "RunConfig"
 
 
 def parse_changes(changes: list[str] | None) -> dict[str, str]:
-    """Settings to change, by name, from NAME=VALUE."""
+    """Changed settings by name, from NAME=VALUE."""
     found = {}
     for change in changes or []:
         name, equals, value = change.partition("=")
@@ -242,7 +244,7 @@ def _print(done: "RunResult", *, as_json: bool) -> None:
 
 
 def _end_at_once() -> None:
-    """End one of several processes without the interpreter's shutdown, which gloo's threads have been seen to abort."""
+    """End one of several processes without interpreter shutdown, where gloo's threads have been seen to abort."""
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         sys.stdout.flush()
         sys.stderr.flush()

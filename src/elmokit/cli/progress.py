@@ -1,4 +1,4 @@
-"""Plain bars for work that is counted in pieces."""
+"""Progress bars for work that is counted in items."""
 
 import sys
 from collections.abc import Iterator
@@ -18,9 +18,9 @@ def progress_bar(
     """A bar on stderr if that is a terminal, None elsewhere.
 
     Args:
-        what: is being done.
-        only_under_way: leave the bar out before the first piece and after the last, beside another bar.
-        beside_output: results are printed meanwhile, so there is no bar if these go to a terminal too.
+        what: the label of the bar.
+        only_under_way: hide the bar before the first item and after the last, for use next to another bar.
+        beside_output: results are printed meanwhile, so show no bar if stdout is a terminal too.
     """
     if not sys.stderr.isatty() or (beside_output and sys.stdout.isatty()):
         yield None
@@ -31,7 +31,7 @@ def progress_bar(
 
 @contextmanager
 def progress_bars(*steps: str) -> Iterator[tuple[ProgressCallback | None, ...]]:
-    """A bar for each of several steps, there while the step is under way; None for each where there is no terminal."""
+    """One bar per step, shown while the step is running; None for each without a terminal."""
     if not sys.stderr.isatty():
         yield (None,) * len(steps)
         return
@@ -40,7 +40,7 @@ def progress_bars(*steps: str) -> Iterator[tuple[ProgressCallback | None, ...]]:
 
 
 def add_bar(display: "Display", what: str, *, only_under_way: bool = False) -> ProgressCallback:
-    """One more bar of a display."""
+    """Add a bar to a display."""
     number = display.add_task(what, total=None, visible=not only_under_way)
 
     def report(done: int, total: int) -> None:

@@ -1,4 +1,4 @@
-"""What a person sees of several runs side by side: how many are done, and how far the others have come."""
+"""The display of several parallel runs: how many are done, and the progress of the others."""
 
 import json
 import sys
@@ -11,21 +11,21 @@ from elmokit.cli.progress import add_bar
 from elmokit.progress import ProgressCallback
 
 _TAIL_BYTES = 16_384
-"""What is read of a log's end: more than the entries since the last evaluation take, as a rule."""
+"""Bytes read from the end of a log: usually more than the entries since the last evaluation."""
 
 
 @contextmanager
 def runs_bar(folders: Sequence[Path], metric: str) -> Iterator[ProgressCallback | None]:
-    """Bars for all runs and for the embedding before them, and a line for each run under way; None without a terminal.
+    """Bars for all runs and for the embedding before them, and one line per active run; None without a terminal.
 
-    The runs are other processes, so the display looks at their logs.
+    The runs are other processes, so the display reads their logs.
 
     Args:
-        folders: of all runs, done or not.
+        folders: the folders of all runs, done or not.
         metric: the figure to show.
 
     Yields:
-        What receives how much has been embedded.
+        The callback for the progress of embedding.
     """
     if not sys.stderr.isatty():
         yield None
@@ -52,12 +52,12 @@ def runs_bar(folders: Sequence[Path], metric: str) -> Iterator[ProgressCallback 
 
 
 def is_done(folder: Path) -> bool:
-    """Whether a run has ended well."""
+    """Whether a run has finished successfully."""
     return (folder / "result.json").exists()
 
 
 def describe_run(folder: Path, metric: str) -> str | None:
-    """How far a run has come, by the end of its log; None if it has not begun or is done."""
+    """The progress of a run, from the end of its log; None if it has not started or is done."""
     if is_done(folder):
         return None
     entries = _read_tail(folder / "log.jsonl")
@@ -69,7 +69,7 @@ def describe_run(folder: Path, metric: str) -> str | None:
 
 
 def _read_tail(path: Path) -> list[dict[str, Any]]:
-    """The last whole entries of a log that another process may be writing."""
+    """The last complete entries of a log that another process may be writing."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

@@ -1,4 +1,4 @@
-"""What a command says when it is stopped with Ctrl-C and has kept its work."""
+"""The message of a command that is stopped with Ctrl-C and has saved its work."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,8 @@ import typer
 
 
 @contextmanager
-def telling_how_to_go_on(how: str = "repeat the command to go on from here", *, silent: bool = False) -> Iterator[None]:
-    """Exit with 130 on Ctrl-C, and say on stderr how to go on unless nobody should hear it."""
+def resume_hint(how: str = "repeat the command to resume", *, silent: bool = False) -> Iterator[None]:
+    """Exit with 130 on Ctrl-C, and print on stderr how to resume, unless `silent`."""
     try:
         yield
     except KeyboardInterrupt:

@@ -1,4 +1,4 @@
-"""The standard streams of a command: what holds if one is closed, full or no longer read."""
+"""The standard streams of a command, also if one is closed, full or no longer read."""
 
 import io
 import os
@@ -12,9 +12,9 @@ OUTPUT = "standard output"
 
 
 def open_closed_streams() -> None:
-    """Put the null device where a standard stream is closed, or the next file that is opened would take its place.
+    """Replace closed standard streams by the null device, so that the next opened file does not get their descriptor.
 
-    Messages to a closed standard error are lost. Standard input is refused by who reads it.
+    Messages to a closed standard error are lost. Commands that read a closed standard input refuse it.
 
     Raises:
         ElmokitError: if standard output is closed.
@@ -33,7 +33,7 @@ def open_closed_streams() -> None:
 
 
 class _Output(io.FileIO):
-    """Standard output, which names itself where it cannot be written to."""
+    """Standard output that names itself in write errors."""
 
     def write(self, data: Any, /) -> int:
         try:
@@ -44,7 +44,7 @@ class _Output(io.FileIO):
 
 
 def name_output() -> None:
-    """Let failures of standard output say that they are its own; a stream that someone has put there is left alone."""
+    """Make write errors of standard output name it; a replaced stream is left alone."""
     old = sys.stdout
     if os.name != "posix" or old is not sys.__stdout__ or not isinstance(old, io.TextIOWrapper):
         return
@@ -59,6 +59,6 @@ def name_output() -> None:
 
 
 def discard_output() -> None:
-    """Send what waits for standard output nowhere, so that nothing fails again when the interpreter ends."""
-    with suppress(OSError, ValueError):  # a stream may be without a number
+    """Discard buffered standard output, so that nothing fails again at interpreter exit."""
+    with suppress(OSError, ValueError):  # a stream may have no descriptor
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -44,7 +44,9 @@ task = Commands("task", "Six tasks, with and without ELMo.")
 
 OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
-FieldOption = Annotated[str | None, typer.Option(help="Of nli (premise, hypothesis) or qa (context, question).")]
+FieldOption = Annotated[
+    str | None, typer.Option(help="Input field of nli (premise, hypothesis) or qa (context, question).")
+]
 _TRAINED_REMEDY = "give what `elmokit task train` wrote as model/"
 TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="A run's folder, or the model/ in it.")]
 
@@ -60,11 +62,11 @@ def train(
     model: ModelOption = DEFAULT_MODEL,
     preset: PresetOption = "small",
     changes: SetOption = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in OUTPUT, or begin it.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in OUTPUT, or start it.")] = False,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train a task model; killed at any moment, it goes on with --resume.
+    """Train a task model. If interrupted, repeat the command with --resume.
 
     \b
     Examples:
@@ -129,7 +131,7 @@ def predict(
     name: NameArgument,
     trained: TrainedArgument,
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="What the task reads; files with --input-file.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="The task's input; for files use --input-file.")
     ] = None,
     premise: FieldOption = None,
     hypothesis: FieldOption = None,
@@ -139,14 +141,14 @@ def predict(
         list[str] | None,
         typer.Option(
             "--input-file",
-            help="A text a line, its fields between tabs; of coref a document a file; - is stdin.",
+            help="One example per line, tab-separated fields; coref: one document per file; - is stdin.",
         ),
     ] = None,
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Predict for texts of your own: one text, or as many as the task has fields.
+    """Predict for your own text: one TEXT per field of the task.
 
     \b
     Examples:
@@ -186,7 +188,7 @@ def compare(
         list[str] | None,
         typer.Option(
             "--also",
-            help="One more biLM: NAME=MODEL, or random: as large, but never trained; may be repeated.",
+            help="Another biLM: NAME=MODEL, or random (same size, untrained). Repeatable.",
         ),
     ] = None,
     seeds: SeedsOption = "1 2 3",
@@ -194,12 +196,10 @@ def compare(
     preset: PresetOption = "small",
     changes: SetOption = None,
     processes: ProcessesOption = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, help="Cores to use in all; by default all. A run uses one.")
-    ] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Total cores; by default all. Each run uses one.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Train with and without ELMo over seeds and print a row of the paper's Table 1; repeat it to go on.
+    """Train with and without ELMo over seeds and print a row of the paper's Table 1. Repeat it to resume.
 
     \b
     Examples:
@@ -247,7 +247,7 @@ def _is_comparison(path: Path) -> bool:
 
 
 def _parse_also(also: list[str]) -> dict[str, str]:
-    """Models by name; a random one has none yet."""
+    """Models by name; "random" has no model yet."""
     found: dict[str, str] = {}
     for word in also:
         name, equals, model = word.partition("=")
@@ -255,8 +255,8 @@ def _parse_also(also: list[str]) -> dict[str, str]:
             raise typer.BadParameter(f"{word!r} is neither NAME=MODEL nor random.", param_hint="--also")
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", name) or name in ("baseline", "elmo", *found):
             raise typer.BadParameter(
-                f"{name!r} is no name for one more biLM: take letters and digits, another name than baseline, elmo and "
-                "those before.",
+                f"{name!r} cannot name another biLM: use letters and digits, and not baseline, elmo or a name already "
+                "given.",
                 param_hint="--also",
             )
         found[name] = model
@@ -272,7 +272,7 @@ def _print_comparison(found: "Comparison") -> None:
     from elmokit.tasks.compare import PAPER, mean_text, p_text
 
     paper = PAPER[found.task]
-    table = Table("variant", "metric", "baseline", "with it", "increase", "of the error", "p")
+    table = Table("variant", "metric", "baseline", "score", "increase", "relative error reduction", "p")
     for side in found.others:
         relative = found.relative(side)
         table.add_row(
@@ -320,5 +320,5 @@ def _load(name: str, path: Path, model: str | None, threads: int | None) -> "Tra
 
     loaded = load_trained(path, TASKS, bilm=model, threads=threads)
     if loaded.task.name != name:
-        raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: name its own task.")
+        raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: give that task's name.")
     return loaded

@@ -1,4 +1,4 @@
-"""What `elmokit task predict` reads: texts on the command line, by place or by name, or files."""
+"""The input of `elmokit task predict`: texts on the command line, by position or by name, or files."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,19 +12,19 @@ if TYPE_CHECKING:
     from elmokit.tasks.base import Task
 
 Row = tuple[str, ...]
-"""A text for each of a task's fields."""
+"""One text per field of a task."""
 
 
 def read_rows(
     task: "Task[Any]", texts: list[str] | None, named: Mapping[str, str | None], files: list[str] | None
 ) -> list[Row]:
-    """What to predict for.
+    """The rows to predict for.
 
     Args:
-        task: whose fields are wanted.
-        texts: given by place.
-        named: given by name.
-        files: of rows, or of whole texts for a task that reads those.
+        task: the task, whose fields are expected.
+        texts: texts given by position.
+        named: texts given by name.
+        files: files of rows, or of whole texts for a task that reads those.
     """
     given = {name: text for name, text in named.items() if text is not None}
     wanted = f"{task.name} reads {' and '.join(task.fields)}"

@@ -8,7 +8,7 @@ ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Cor
 
 
 def use_threads(threads: int | None) -> None:
-    """Keep torch to so many cores; all that there are if not said."""
+    """Limit torch to this number of cores; None uses all."""
     import torch
 
     from elmokit.cores import usable_cores

@@ -1,4 +1,4 @@
-"""What a person sees of a training run."""
+"""The display of a training run."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from elmokit.cli.stopped import telling_how_to_go_on
+from elmokit.cli.stopped import resume_hint
 from elmokit.errors import ElmokitWarning
 from elmokit.progress import ProgressCallback
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bar:
-    """The callbacks of a run; None where nobody is watching."""
+    """The callbacks of a run; None without a display."""
 
     report: "Callable[[Progress, Mapping[str, float]], None] | None" = None
     reading: ProgressCallback | None = None
@@ -30,18 +30,18 @@ class Bar:
 
 
 def is_first_process() -> bool:
-    """Whether this process speaks for the run; the others that torchrun started only speak of their own failures."""
+    """Whether this process reports for the run; the others that torchrun started report only their own failures."""
     return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager
 def training_bar(output: Path, *, metric: str = "perplexity", unit: str = "tokens") -> Iterator[Bar]:
-    """A bar with speed, time left, loss and a held-out figure on a terminal; a line an evaluation elsewhere.
+    """A bar with speed, time left, loss and a held-out figure on a terminal; elsewhere, one line per evaluation.
 
-    A run that is stopped exits with 130 and says how to go on.
+    A run that is stopped exits with 130 and says how to resume.
     """
-    how = f"repeat the command with --resume to go on with {output}"
-    with telling_how_to_go_on(how, silent=not is_first_process()):
+    how = f"repeat the command with --resume to resume {output}"
+    with resume_hint(how, silent=not is_first_process()):
         if not is_first_process():
             warnings.simplefilter("ignore", ElmokitWarning)
             yield Bar()
@@ -79,7 +79,7 @@ def _rich_bar(metric: str, unit: str) -> Iterator[Bar]:
 
         def report(progress: "Progress", figures: Mapping[str, float]) -> None:
             latest.update(figures)
-            total = max(progress.num_steps, progress.step)  # the last rows of text may take steps more than expected
+            total = max(progress.num_steps, progress.step)  # the last rows of text may take more steps than expected
             parts = [f"step {progress.step:,}/{total:,}", f"{latest.get('per_second', 0):,.0f} {unit}/s"]
             if "loss" in latest:
                 parts.append(f"training loss {latest['loss']:.3f}")

@@ -1,1 +1,1 @@
-"""Six tasks with and without ELMo: one folder each for reader, model and metric; everything else is shared."""
+"""Six tasks with and without ELMo: each folder has a reader, a model and a metric; everything else is shared."""

@@ -1,4 +1,4 @@
-"""What tasks share whose answer is one of a few classes: their figure is the share of right answers."""
+"""What classification tasks share: their figure is the share of correct answers."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
@@ -6,19 +6,19 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from elmokit.tasks.base import Labels, Task
 
 
-class Labelled(Protocol):
+class Labeled(Protocol):
     """An example with its class."""
 
     @property
     def label(self) -> str | int:
-        """As the task predicts it."""
+        """The class, in the form that the task predicts."""
 
 
-Example = TypeVar("Example", bound=Labelled)
+Example = TypeVar("Example", bound=Labeled)
 
 
 class ClassTask(Task[Example]):
-    """A task with classes that are known before training."""
+    """A task whose classes are known before training."""
 
     metric: ClassVar[str] = "accuracy"
 
@@ -27,7 +27,7 @@ class ClassTask(Task[Example]):
         return {}
 
     def counts(self, example: Example, prediction: Any) -> Sequence[float]:
-        """Whether it is right."""
+        """1 if the prediction is correct, else 0; then 1 for the example."""
         return float(example.label == prediction), 1.0
 
     def figures(self, sums: Sequence[float]) -> Mapping[str, float]:

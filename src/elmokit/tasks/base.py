@@ -1,7 +1,7 @@
 """What a task is: files → examples → batches → a model with a loss and predictions → a score.
 
-A task knows its own files, model and metric; reading epochs, training, evaluating, saving and predicting are the
-runner's (`elmokit.tasks.runner`), the same for all.
+A task knows its own files, model and metric. Epochs, training, evaluation, saving and prediction are the same for all
+tasks, in `elmokit.tasks.runner`.
 """
 
 from abc import ABC, abstractmethod
@@ -22,20 +22,20 @@ from elmokit.tasks.inputs import TokenInputs
 
 Example = TypeVar("Example")
 Labels = dict[str, Any]
-"""What a task learned of its labels from the training examples; JSON values."""
+"""What a task learned about its labels from the training examples, as JSON values."""
 
 
 class Predictor(Protocol):
-    """What a task needs of a trained model to predict; `elmokit.tasks.trained.TrainedTask` is one."""
+    """What a task needs from a trained model to predict; `elmokit.tasks.trained.TrainedTask` implements it."""
 
     def check_tokenizer(self) -> None:
-        """Report a biLM that was trained with another tokenizer than raw text is tokenized with here."""
+        """Warn if the biLM was trained with another tokenizer than the one used here."""
 
     def prepare(self, examples: Sequence[Any]) -> None:
-        """Look up what can be looked up for all of them."""
+        """Look up everything that can be looked up for the examples."""
 
     def predict(self, examples: Sequence[Any]) -> list[Any]:
-        """A prediction for each."""
+        """One prediction per example."""
 
 
 class TaskModel(nn.Module, ABC):
@@ -49,7 +49,7 @@ class TaskModel(nn.Module, ABC):
 
     @abstractmethod
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
-        """A prediction for each example, as JSON values; of `gold` only what is no answer may be used."""
+        """One prediction per example, as JSON values. Must not use the labels in `gold`."""
 
 
 class Task(ABC, Generic[Example]):
@@ -57,30 +57,30 @@ class Task(ABC, Generic[Example]):
 
     name: ClassVar[str]
     metric: ClassVar[str]
-    """The figure of `score` that decides what is best."""
+    """The figure of `score` by which the best model is selected."""
     fields: ClassVar[tuple[str, ...]] = ("text",)
-    """What a user gives for a prediction, by name."""
+    """The names of the inputs that a user gives for a prediction."""
     whole_files: ClassVar[bool] = False
-    """Whether a file that a user gives for a prediction is one text, not one a line."""
+    """Whether an input file for predictions is one text, instead of one text per line."""
     settings: ClassVar[type[Config]]
-    """Of the task's model."""
+    """The settings class of the task's model."""
     needs: ClassVar[str] = ""
-    """What single examples may lack, in a word, but not all examples of a file: without it nothing can be scored."""
+    """What single examples may lack, but not all examples of a file, because then nothing could be scored; one word."""
 
     @abstractmethod
     def read(self, paths: Iterable[Path], settings: Any, *, training: bool) -> Iterator[Example]:
-        """The examples of files, as a model of these settings wants them."""
+        """The examples of files, as a model with these settings expects them."""
 
     @abstractmethod
     def texts(self, example: Example) -> tuple[Text, ...]:
-        """Its token sequences, as many for every example of a task."""
+        """The token sequences of an example; the same number for every example of a task."""
 
     @abstractmethod
     def find_labels(self, examples: Sequence[Example]) -> Labels:
-        """What the model must know of the labels in training."""
+        """What the model must know about the labels of the training examples."""
 
     def reads_raw_text(self, settings: Any) -> bool:
-        """Whether `read` tokenizes raw text; the files of most tasks hold tokens."""
+        """Whether `read` tokenizes raw text; the files of most tasks contain tokens."""
         return False
 
     def has_gold(self, example: Example) -> bool:
@@ -88,7 +88,7 @@ class Task(ABC, Generic[Example]):
         return True
 
     def gold_labels(self, example: Example) -> Iterable[str]:
-        """The tags of an example, of a task whose models know those of training only."""
+        """The tags of an example, for tasks whose models know only the tags seen in training."""
         return ()
 
     @abstractmethod
@@ -97,24 +97,24 @@ class Task(ABC, Generic[Example]):
 
     @abstractmethod
     def collate(self, examples: Sequence[Example], labels: Labels, texts: Sequence[TokenBatch]) -> Any:
-        """What a model needs of a batch beside the tokens: gold labels, and whatever an example comes with."""
+        """What a model needs for a batch besides the tokens: gold labels and other properties of the examples."""
 
     @abstractmethod
     def counts(self, example: Example, prediction: Any) -> Sequence[float]:
-        """What one example adds to the sums that the figures are made of, as many numbers for every example."""
+        """What one example adds to the sums from which the figures are computed; the same length for every example."""
 
     @abstractmethod
     def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """Figures of the summed counts, in percent; the one named `metric` is among them."""
+        """Figures from the summed counts, in percent, including the one named `metric`."""
 
     @abstractmethod
     def from_raw(self, *fields: str) -> list[Example]:
-        """Examples without gold labels of what a user gave, one text for each of `fields`."""
+        """Examples without gold labels from user input, one text per entry of `fields`."""
 
     def predict_raw(self, trained: Predictor, rows: Iterable[Sequence[str]]) -> list[tuple[Example, Any]]:
-        """Examples with predictions of what a user gave, a text for each of `fields` in a row.
+        """Examples with predictions from user input; a row has one text per entry of `fields`.
 
-        A task that needs several passes, because one prediction asks for the next, has its own.
+        A task whose predictions depend on earlier predictions overrides this.
         """
         trained.check_tokenizer()
         examples = [example for row in rows for example in self.from_raw(*row)]
@@ -123,18 +123,18 @@ class Task(ABC, Generic[Example]):
 
     @abstractmethod
     def to_json(self, example: Example, prediction: Any, settings: Any) -> dict[str, Any]:
-        """A prediction for a program to read."""
+        """A prediction as JSON values, for programs."""
 
     @abstractmethod
     def to_text(self, example: Example, prediction: Any, settings: Any) -> RichText:
-        """A prediction for a person to read."""
+        """A prediction as formatted text, for people."""
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Any]) -> Mapping[str, float]:
-        """Figures of predictions."""
+        """The figures of predictions."""
         return self.figures(self.count_all(examples, predictions).sum(0).tolist())
 
     def count_all(self, examples: Sequence[Example], predictions: Sequence[Any]) -> NDArray[np.float64]:
-        """The counts of every example, a row each."""
+        """The counts of all examples, one row per example."""
         pairs = zip(examples, predictions, strict=True)
         return np.array([self.counts(example, prediction) for example, prediction in pairs], dtype=np.float64)
 
@@ -146,14 +146,14 @@ class Task(ABC, Generic[Example]):
             raise ConfigError(f"[model] has no valid settings for {self.name}: {describe_faults(error)}.") from None
 
     def sentences(self, examples: Iterable[Example]) -> Iterator[tuple[str, ...]]:
-        """What a biLM reads of examples: the sentences of all their texts, without empty ones."""
+        """The sentences that a biLM reads for examples: those of all their texts, without empty ones."""
         texts = (text for example in examples for text in self.texts(example))
         return (sentence for text in texts for sentence in text if sentence)
 
     def size(self, example: Example) -> int:
-        """How long an example is, to batch similar ones."""
+        """The length of an example, to batch similar ones."""
         return sum(map(len, self.sentences([example])))
 
     def num_char_filters(self, settings: Any) -> tuple[int, int, int] | None:
-        """Width of characters, number and width of filters of the task's own character features; None for none."""
+        """Width of characters, number and width of filters of the task's own character features; None without them."""
         return None

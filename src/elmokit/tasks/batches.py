@@ -1,4 +1,4 @@
-"""Examples → batches: token sequences with all that can be looked up for them, and epochs that can be resumed.
+"""Examples → batches: token sequences with everything that is looked up for them, and epochs that can be resumed.
 
 Notation: B examples, T tokens of the longest, K different tokens, C characters of the longest of them, L layers, D
 width of a layer; S sentences that a live biLM reads, U tokens of the longest of them.
@@ -20,14 +20,14 @@ from elmokit.text.batching import sentences_to_char_ids
 from elmokit.text.characters import Indexer
 
 Text = tuple[tuple[str, ...], ...]
-"""A token sequence of an example, in the sentences that the biLM reads one by one."""
+"""A token sequence of an example, split into the sentences that the biLM reads one by one."""
 Example = TypeVar("Example")
 _BUCKET_BATCHES = 50
 
 
 @dataclass(frozen=True)
 class LiveSentences:
-    """What a biLM that learns with the task reads, and where its vectors go."""
+    """The input of a biLM that is trained with the task, and the positions of its vectors in the batch."""
 
     char_ids: Tensor  # (S, U, C)
     places: Tensor  # (B, T): which of the S·U places; 0 where there is no token
@@ -35,7 +35,7 @@ class LiveSentences:
 
 @dataclass(frozen=True)
 class TokenTypes:
-    """The different tokens of a batch, for what depends on a token alone; the first of them is no token."""
+    """The distinct tokens of a batch, for features of a token alone; the first entry is padding."""
 
     char_ids: Tensor  # (K, C); 0 is no character
     rows: Tensor  # (B, T): which of the K
@@ -43,7 +43,7 @@ class TokenTypes:
 
 @dataclass(frozen=True)
 class TokenBatch:
-    """One token sequence of each example."""
+    """One token sequence per example."""
 
     mask: Tensor  # (B, T)
     word_rows: Tensor  # (B, T)
@@ -58,7 +58,7 @@ class TokenBatch:
         return self.mask.sum(1)
 
     def to(self, device: torch.device) -> "TokenBatch":
-        """The same on a device."""
+        """The same batch on a device."""
         return TokenBatch(
             self.mask.to(device),
             self.word_rows.to(device),
@@ -69,13 +69,13 @@ class TokenBatch:
 
 
 class TokenLookup:
-    """Looks up what task models read of tokens.
+    """Looks up the features of tokens for task models.
 
     Args:
         table: rows of the task's own word vectors.
         store: layers of a frozen biLM; None if there is none.
-        indexer: of a biLM that learns with the task; None if there is none.
-        max_characters: of a token for the task's own features; longer ones are cut.
+        indexer: the indexer of a biLM that is trained with the task; None if there is none.
+        max_characters: the task's own character features see at most this many bytes of a token.
     """
 
     def __init__(
@@ -144,15 +144,15 @@ def _live_sentences(texts: Sequence[Text], shape: tuple[int, int], indexer: Inde
 
 
 class EpochBatches(Generic[Example]):
-    """Batches of examples of similar length, in a new order each epoch, from a place that can be saved.
+    """Batches of examples of similar length, in a new order each epoch; the position can be saved and restored.
 
     Args:
-        examples: all of them.
-        size: how long an example is, to sort by.
-        batch_size: examples of a batch.
-        num_epochs: times to go through them.
-        seed: decides every order.
-        collate: makes a batch of examples.
+        examples: all training examples.
+        size: the length of an example, to sort by.
+        batch_size: examples per batch.
+        num_epochs: number of passes over the examples.
+        seed: determines the order of every epoch.
+        collate: makes a batch from examples.
     """
 
     def __init__(
@@ -174,7 +174,7 @@ class EpochBatches(Generic[Example]):
 
     @property
     def num_batches(self) -> int:
-        """Of an epoch, or one more."""
+        """Number of batches per epoch, or one more."""
         return -(-len(self.examples) // self.batch_size)
 
     def __iter__(self) -> Iterator[Any]:
@@ -192,7 +192,7 @@ class EpochBatches(Generic[Example]):
         return self._collate(batch)
 
     def _shuffle(self) -> list[np.ndarray[Any, np.dtype[np.int64]]]:
-        """Batches of an epoch: a random order, sorted by length in stretches of many batches, and mixed again."""
+        """Batches of an epoch: shuffle, sort by length within stretches of many batches, then shuffle the batches."""
         order = random_order(len(self.examples), self.seed, self.epoch, 0)
         stretch = self.batch_size * _BUCKET_BATCHES
         batches = []
@@ -200,16 +200,16 @@ class EpochBatches(Generic[Example]):
             part = order[start : start + stretch]
             part = part[np.argsort(self._sizes[part], kind="stable")]
             batches += [part[i : i + self.batch_size] for i in range(0, len(part), self.batch_size)]
-            if len(batches[-1]) == 1 < self.batch_size and len(batches) > 1:  # a batch norm cannot learn from one
+            if len(batches[-1]) == 1 < self.batch_size and len(batches) > 1:  # too few for batch normalization
                 batches[-2:] = [np.concatenate(batches[-2:])]
         return [batches[int(number)] for number in random_order(len(batches), self.seed, self.epoch, 1)]
 
     def state_dict(self) -> dict[str, int]:
-        """Where it stands."""
+        """The current position."""
         return {"epoch": self.epoch, "place": self._place, "num_examples": len(self.examples)}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on from there."""
+        """Continue from a saved position."""
         if state["num_examples"] != len(self.examples):
             raise InputError(
                 f"there are {len(self.examples):,} training examples, but {state['num_examples']:,} in the run to "
@@ -219,7 +219,7 @@ class EpochBatches(Generic[Example]):
 
 
 def in_order(examples: Sequence[Example], size: Callable[[Example], int], batch_size: int) -> Iterator[list[int]]:
-    """Numbers of examples, batch by batch, short ones first: for evaluation."""
+    """Indices of examples, batch by batch, short ones first: for evaluation."""
     order = sorted(range(len(examples)), key=lambda number: size(examples[number]))
     for start in range(0, len(order), batch_size):
         yield order[start : start + batch_size]

@@ -1,4 +1,4 @@
-"""Spans that a column writes as brackets: arguments, from `(A0*` to `*)`, and mentions, from `(7` to `7)`."""
+"""Spans that a column marks by brackets: arguments, from `(A0*` to `*)`, and mentions, from `(7` to `7)`."""
 
 import re
 from collections import defaultdict
@@ -14,7 +14,7 @@ _MENTIONS = re.compile(r"(?:\([0-9]+\)?|[0-9]+\))(?:\|?(?:\([0-9]+\)?|[0-9]+\)))
 
 
 class Cell(NamedTuple):
-    """What one column says of one token."""
+    """The cell of one column for one token."""
 
     line: int
     text: str
@@ -54,19 +54,19 @@ def is_mention_cell(text: str) -> bool:
 
 
 class Mentions(NamedTuple):
-    """The mentions of a document's column by their cluster's id, and what was wrong with its brackets."""
+    """The mentions of a document's column by cluster id, and the errors in its brackets."""
 
     clusters: dict[str, list[tuple[int, int]]]
-    """Token offsets, the end not included, in the order in which mentions end."""
+    """Token offsets, end exclusive, in the order in which mentions end."""
     faults: list[str]
-    """A sentence for every bracket without its counterpart, which makes no mention."""
+    """One sentence per unmatched bracket; such a bracket makes no mention."""
 
 
 def read_mentions(where: str, cells: Iterable[Cell]) -> Mentions:
     """Match the brackets of a column whose cells open or close mentions or are empty.
 
-    Mentions may nest and cross. A cell is read from left to right, and of several open mentions of one cluster the
-    one that was opened last is closed first.
+    Mentions may nest and cross. A cell is read from left to right; among several open mentions of one cluster, the one
+    opened last is closed first.
     """
     clusters: dict[str, list[tuple[int, int]]] = {}
     opened: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""Column files: a token a line, its columns side by side, a blank line between sentences."""
+"""Column files: one token per line with its columns, and a blank line between sentences."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,11 +21,11 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnSentence:
-    """The rows between two blank lines, at least one, and the comments since the sentence before."""
+    """The rows between two blank lines, at least one, and the comments since the previous sentence."""
 
     rows: tuple[Row, ...]
     comments: tuple[str, ...] = ()
-    """With their `#`, without white space around them."""
+    """With their `#`, without surrounding white space."""
 
     def column(self, index: int) -> tuple[str, ...]:
         """One column of all rows."""
@@ -38,11 +38,11 @@ def read_columns(
     r"""Stream the sentences of a file, plain or compressed.
 
     Args:
-        path: the file.
-        names: what the columns are, for their number and for messages about it.
-        separator: "\t" keeps spaces and empty columns; None takes any run of spaces and tabs for one separator.
+        path: the file to read.
+        names: the expected columns; errors list them.
+        separator: "\t" keeps spaces and empty columns; None treats any run of spaces and tabs as one separator.
         comments: whether a line that begins with `#` is a comment; in a file of bare words it may be a word.
-        more: whether columns may follow the named ones, as many in all rows of a sentence.
+        more: whether further columns may follow the named ones, the same number in all rows of a sentence.
     """
     rows: list[Row] = []
     remarks: list[str] = []
@@ -66,14 +66,14 @@ def read_columns(
 
 
 def _split(line: str, separator: str | None) -> tuple[str, ...]:
-    """Only spaces and tabs separate: other white space of Unicode may be part of a word."""
+    """Only spaces and tabs separate: other Unicode white space may be part of a word."""
     if separator is None:
         return tuple(column for column in line.strip(_BLANKS).replace("\t", " ").split(" ") if column)
     return tuple(line.rstrip("\r\n").split(separator))
 
 
 def _wrong_width(path: Path, line: int, found: int, width: int, names: Sequence[str]) -> InputError:
-    listed = ", ".join(names) + (f" and {width - len(names)} more as in the row before" if width > len(names) else "")
+    listed = ", ".join(names) + (f" and {width - len(names)} more as in the previous row" if width > len(names) else "")
     plural = "column" if found == 1 else "columns"
     return InputError(
         f"{path} line {line} has {found} {plural}, expected {width} ({listed}): correct the line, or its separator."

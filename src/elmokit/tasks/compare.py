@@ -1,6 +1,6 @@
-"""Variants of a task side by side, over seeds: how much each adds to a baseline, and whether that is luck.
+"""Compare variants of a task over seeds: how much each adds to a baseline, and whether the gain is significant.
 
-With a biLM as the only variant that is a row of the paper's Table 1, whose own rows are here too.
+With a biLM as the only variant, this is a row of the paper's Table 1; the paper's own rows are here too.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,16 +39,16 @@ P_TEXT = (
 
 @dataclass(frozen=True)
 class Side:
-    """The scores of a variant, one a seed."""
+    """The scores of a variant, one per seed."""
 
     name: str
     label: str
     dev: tuple[float, ...]
     test: tuple[float, ...]
     p: float | None = None
-    """Share of resampled test sets on which it is not better than the baseline; None for the baseline itself."""
+    """Share of resampled test sets on which the variant is not better than the baseline; None for the baseline."""
     further: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
-    """What the task counts on test beside its metric."""
+    """The task's other figures on the test set."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -63,7 +63,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A baseline and what is compared with it."""
+    """A baseline and the variants compared with it."""
 
     task: str
     metric: str
@@ -72,11 +72,11 @@ class Comparison:
     others: tuple[Side, ...]
 
     def increase(self, side: Side) -> float:
-        """Absolute, of the means on test."""
+        """Absolute increase of the mean test score."""
         return fmean(side.test) - fmean(self.baseline.test)
 
     def relative(self, side: Side) -> float | None:
-        """The share of the baseline's error that is gone, in percent; None if it makes none."""
+        """Relative error reduction in percent; None if the baseline makes no error."""
         error = 100 - fmean(self.baseline.test)
         return 100 * self.increase(side) / error if error > 0 else None
 
@@ -101,19 +101,19 @@ class Comparison:
 
 
 def compare(runs: Runs, baseline: Variant, others: Sequence[Variant]) -> Comparison:
-    """Put variants beside a baseline, by the predictions that their runs left."""
+    """Compare variants with a baseline, using the predictions that their runs saved."""
     task = runs.experiment.task
     first = runs.test_counts(baseline)  # (S, N, C)
 
-    def luck(variant: Variant) -> float:
+    def p_value(variant: Variant) -> float:
         return paired_bootstrap(first, runs.test_counts(variant), lambda sums: task.figures(sums)[task.metric])
 
-    sides = tuple(read_side(runs, variant, p=luck(variant)) for variant in others)
+    sides = tuple(read_side(runs, variant, p=p_value(variant)) for variant in others)
     return Comparison(task.name, task.metric, tuple(runs.experiment.seeds), read_side(runs, baseline), sides)
 
 
 def read_side(runs: Runs, variant: Variant, *, p: float | None = None) -> Side:
-    """What the runs of a variant scored."""
+    """The scores of a variant's runs."""
     metric = runs.experiment.task.metric
     dev, test = (runs.scores(variant, split) for split in ("dev", "test"))
     further = {name: scores for name, scores in test.items() if name != metric}
@@ -131,17 +131,17 @@ def summary(scores: Sequence[float]) -> dict[str, Any]:
 
 
 def mean_text(scores: Sequence[float]) -> str:
-    """Mean and deviation for people; the mean alone of a single score."""
+    """Mean and deviation as text; for a single score, only the mean."""
     return f"{fmean(scores):.2f}" + (f" ± {deviation(scores):.2f}" if len(scores) > 1 else "")
 
 
 def p_text(p: float | None) -> str:
-    """A chance for people; nothing of a side that has none."""
+    """A p-value as text; empty if there is none."""
     return "" if p is None else f"{p:.4f}" if p >= 0.0001 else "< 0.0001"
 
 
 def setting_text(runs: Runs) -> str:
-    """On which data, with which settings and biLM, for people."""
+    """Data, settings and biLM of a comparison, as text."""
     setting = runs.setting()
     parts = []
     for name, number in setting["examples"].items():

@@ -1,10 +1,10 @@
-"""A GRU layer in both directions at once, with its way back written out.
+"""A GRU layer that runs both directions at once, with a hand-written backward pass.
 
-PyTorch's GRU leaves the way back to autograd, a dozen small products for each token. Here a step back is one product
-for both directions, and the gradients of all weights are one product at the end.
+PyTorch's GRU leaves the backward pass to autograd, a dozen small products per token. Here a backward step is one
+product for both directions, and the gradients of all weights are one product at the end.
 
-Notation: B rows, T tokens of the longest, E and H widths; gates stand in the order reset, update, new. The 2 directions
-stand side by side, the second over rows turned round.
+Notation: B rows, T tokens of the longest, E and H widths; gates are in the order reset, update, new. The second of the
+2 directions reads reversed rows.
 """
 
 from typing import Any
@@ -14,11 +14,11 @@ from torch import Tensor, nn
 
 
 class BiGru(nn.Module):
-    """One layer; a direction computes what `torch.nn.GRU` does.
+    """One layer; each direction computes the same as `torch.nn.GRU`.
 
     Args:
         in_dim: E.
-        hidden_dim: H, of one direction.
+        hidden_dim: H, the width of one direction.
     """
 
     def __init__(self, in_dim: int, hidden_dim: int) -> None:
@@ -34,9 +34,9 @@ class BiGru(nn.Module):
         self.recurrent_bias = draw(2, 1, 3 * hidden_dim)
 
     def forward(self, x: Tensor, turn: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs 2 × (B, T, H) from rows (B, T, E); `turn` (B, T) turns the rows of the way back round.
+        """Outputs 2 × (B, T, H) from rows (B, T, E); `turn` (B, T) reverses the rows of the backward direction.
 
-        What comes back is still turned. Tokens give to the gates before they are turned, which are narrower.
+        The output of the backward direction is still reversed. Gate inputs, which are narrower, are reversed, not `x`.
         """
         given = [
             torch.addmm(bias, x.flatten(0, 1), weight).unflatten(0, x.shape[:2])  # (B, T, 3H)
@@ -49,38 +49,38 @@ class BiGru(nn.Module):
 
 
 class _Turn(torch.autograd.Function):
-    """Tokens of each row in another order that is its own inverse, so that the way back is the way there."""
+    """Reorder the tokens of each row; the order is its own inverse, so backward equals forward."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, places: Tensor) -> Tensor:
-        """Of (N, E) by places (N,)."""
+        """Rows (N, E) at positions (N,)."""
         ctx.save_for_backward(places)
         return x.index_select(0, places)
 
     @staticmethod
     def backward(ctx: Any, dx: Tensor) -> tuple[Tensor, None]:
-        """The same again."""
+        """The same reordering."""
         return dx.index_select(0, *ctx.saved_tensors), None
 
 
 def turn_rows(x: Tensor, turn: Tensor) -> Tensor:
-    """The tokens of each row of (B, T, E) in another order (B, T), which must be its own inverse."""
+    """Reorder the tokens of each row of (B, T, E) by (B, T), which must be its own inverse."""
     starts = torch.arange(len(x), device=x.device)[:, None] * x.shape[1]  # (B, 1)
     turned: Tensor = _Turn.apply(x.flatten(0, 1), (starts + turn).flatten()).unflatten(0, x.shape[:2])
     return turned
 
 
 class _Steps(torch.autograd.Function):
-    """The recurrent half of a layer."""
+    """The recurrent part of a layer."""
 
     @staticmethod
     def forward(ctx: Any, gates: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """Outputs (T, 2, B, H) from what the tokens give to the gates (T, 2, B, 3H)."""
+        """Outputs (T, 2, B, H) from the tokens' contributions to the gates (T, 2, B, 3H)."""
         length, _, rows, _ = gates.shape
         width = weight.shape[1]
         open_gates = gates.new_empty(length, 2, rows, 2 * width)  # reset and update
         old, new = (gates.new_empty(length, 2, rows, width) for _ in range(2))  # 2 × (T, 2, B, H)
-        y = gates.new_zeros(length + 1, 2, rows, width)  # the first is what there is before the first token
+        y = gates.new_zeros(length + 1, 2, rows, width)  # the first is the state before the first token
         for t in range(length):
             given = torch.baddbmm(bias, y[t], weight)  # (2, B, 3H)
             torch.add(gates[t, ..., : 2 * width], given[..., : 2 * width], out=open_gates[t]).sigmoid_()
@@ -92,13 +92,13 @@ class _Steps(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Gradients of what was given."""
+        """Gradients of the inputs."""
         weight, open_gates, old, new, y = ctx.saved_tensors
         length, _, rows, width = new.shape
         reset, update = open_gates.split(width, 3)  # (T, 2, B, H) each
-        to_new = (1 - update) * (1 - new * new)  # (T, 2, B, H): how what is below the tanh moves an output
+        to_new = (1 - update) * (1 - new * new)  # (T, 2, B, H): derivative of an output by the input of tanh
         d = torch.stack([to_new * old * reset * (1 - reset), (y[:-1] - new) * update * (1 - update), to_new * reset], 3)
-        flat = d.flatten(3)  # (T, 2, B, 3H): so for the three gates, and after its step their gradient
+        flat = d.flatten(3)  # (T, 2, B, 3H): the same for the three gates; after each step, their gradient
         dy = dy.clone(memory_format=torch.contiguous_format)  # (T, 2, B, H)
         update, back = update.contiguous(), weight.mT.contiguous()  # (T, 2, B, H), (2, 3H, H)
         for t in reversed(range(length)):

@@ -1,13 +1,13 @@
-"""LSTM layers with highway gates, read by turns from the left and from the right (He et al. 2017).
+"""LSTM layers with highway gates, in alternating directions (He et al. 2017).
 
-A layer gives a mix of its cell's output and of what it reads, and a gate r of its own decides how much of each:
+A layer's output is a mix of its cell's output and its input, weighted by an additional gate r:
 
     h_t = r ⊙ (o ⊙ tanh c_t) + (1 − r) ⊙ W x_t,  r = σ(W_r x_t + U_r h_{t−1} + b_r)
 
-The gate stands inside the recurrence, because h_t goes on to the next step, so torch's own LSTM cannot run it, and
+The gate is part of the recurrence, because h_t is the input of the next step. So torch's own LSTM cannot run it, and
 autograd over a loop of steps is slow. Here a layer is one differentiable operation over packed tokens: the products
-with the inputs and those that give the gradients of weights are done for all tokens at once, and the way back through
-time is written out by hand. The cell itself is that of the biLM's training engine.
+with the inputs and those for the gradients of weights are computed for all tokens at once, and the backward pass
+through time is written by hand. The cell itself is that of the biLM's training engine.
 
 Notation: B sequences, T tokens of the longest, N packed tokens, n rows of a step, E width of the input, H of the cell.
 """
@@ -25,13 +25,13 @@ from elmokit.model.packing import Packing
 
 
 class InterleavedLstm(nn.Module):
-    """Highway LSTM layers of which the first reads forward, the second backward, and so on.
+    """Highway LSTM layers; the first reads forward, the second backward, and so on.
 
     Args:
         in_dim: E.
         hidden_dim: H.
-        num_layers: layers on top of each other.
-        dropout: share of each layer's output that is gone from a whole sequence, upwards and onwards alike.
+        num_layers: number of stacked layers.
+        dropout: dropout on each layer's output, with one mask per sequence for the next layer and the recurrence.
     """
 
     def __init__(self, in_dim: int, hidden_dim: int, *, num_layers: int, dropout: float = 0.0) -> None:
@@ -40,10 +40,10 @@ class InterleavedLstm(nn.Module):
         self.layers = nn.ModuleList(HighwayLayer(width, hidden_dim) for width in widths)
         self.dropout = dropout
         self.dim = hidden_dim
-        """Width of what comes out."""
+        """Width of the output."""
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        """From (B, T, E) to (B, T, H); zeros where the mask (B, T) says that there is no token."""
+        """From (B, T, E) to (B, T, H); zeros where the mask (B, T) is False."""
         packing = Packing.from_mask(mask)
         batch_sizes = tuple(n for n in packing.batch_sizes if n)
         places = torch.empty(mask.numel(), dtype=torch.long, device=mask.device)  # (B·T,)
@@ -56,16 +56,16 @@ class InterleavedLstm(nn.Module):
         return packed.new_zeros(mask.numel(), self.dim).index_copy(0, index, packed).view(*mask.shape, -1)
 
     def _draw(self, like: Tensor, num_rows: int) -> Tensor | None:
-        """What the outputs of a layer are multiplied with, a row for each sequence."""
+        """The dropout factors of a layer's outputs, one row per sequence."""
         if not self.training or not self.dropout:
             return None
         return like.new_empty(num_rows, self.dim).bernoulli_(1 - self.dropout) / (1 - self.dropout)  # (B, H)
 
 
 class HighwayLayer(nn.Module):
-    """One layer; every block of its matrices begins orthonormal, the forget gate's bias with 1.
+    """One layer; every block of its matrices is initialized orthonormal, the forget gate's bias with 1.
 
-    Blocks stand in the order i, f, o, j (as in `elmokit.model.cell`), r, and W, which has neither recurrence nor bias.
+    Blocks are in the order i, f, o, j (as in `elmokit.model.cell`), r, and W, which has neither recurrence nor bias.
     """
 
     def __init__(self, in_dim: int, hidden_dim: int) -> None:
@@ -84,8 +84,8 @@ class HighwayLayer(nn.Module):
         Args:
             x: the tokens, step by step (see `elmokit.model.packing`).
             batch_sizes: rows of each step, at least one.
-            kept: what each row's outputs are multiplied with (B, H), longest row first; None changes nothing.
-            turn: where the tokens to read stand in x (N,), an order that is its own inverse; None is as they stand.
+            kept: dropout factors of each row's outputs (B, H), longest row first; None for no dropout.
+            turn: the positions in x of the tokens to read (N,), an order that is its own inverse; None keeps the order.
         """
         y: Tensor = _Layer.apply(
             x, self.input_weight, self.recurrent_weight, self.bias, kept, turn, tuple(batch_sizes)
@@ -98,7 +98,7 @@ def _orthonormal(rows: int, columns: int, num_blocks: int) -> Tensor:
 
 
 class _Layer(torch.autograd.Function):
-    """The steps of a layer, and their way back."""
+    """The steps of a layer, and their backward pass."""
 
     @staticmethod
     def forward(
@@ -142,7 +142,7 @@ class _Layer(torch.autograd.Function):
         x, input_weight, recurrent_weight, gates, r, through, c, tanh_c, out, y, kept, turn = ctx.saved_tensors
         width, steps = r.shape[1], list(_steps(ctx.batch_sizes))
         from_gates, from_r = recurrent_weight.T.contiguous().split((4 * width, width))  # (4H, H), (H, H)
-        slope = (out - through) * r * (1 - r)  # (N, H): of y by what the sigmoid of r reads
+        slope = (out - through) * r * (1 - r)  # (N, H): of y by the input of the sigmoid of r
         dy = dy.clone(memory_format=torch.contiguous_format)  # (N, H)
         dgates, dr = torch.empty_like(gates), torch.empty_like(r)  # (N, 4H), (N, H)
         zeros = r.new_zeros(ctx.batch_sizes[0], width)  # (B, H)
@@ -170,7 +170,7 @@ class _Layer(torch.autograd.Function):
 
 
 def _steps(batch_sizes: Sequence[int]) -> Iterator[tuple[slice, slice | None]]:
-    """The tokens of each step, and those of the same rows a step before."""
+    """The tokens of each step, and those of the same rows in the previous step."""
     last = None
     for begin, end in pairwise(accumulate(batch_sizes, initial=0)):
         yield slice(begin, end), None if last is None else slice(last, last + end - begin)
@@ -178,5 +178,5 @@ def _steps(batch_sizes: Sequence[int]) -> Iterator[tuple[slice, slice | None]]:
 
 
 def _find_cell(x: Tensor) -> Any:
-    """The elementwise half of a step: fused where it is built and can be used, portable otherwise."""
+    """The elementwise part of a step: fused if the native engine is available, portable otherwise."""
     return (x.dtype == torch.float32 and x.device.type == "cpu" and find_native_cell()) or PORTABLE_CELL

@@ -1,4 +1,4 @@
-"""What task models read of tokens: word vectors, character features, ELMo.
+"""Token inputs of task models: word vectors, character features, ELMo.
 
 Notation: B examples, T tokens, K different ones, C characters, L layers, D width of a layer, E width of what comes out.
 """
@@ -22,12 +22,12 @@ class Inputs(NamedTuple):
     """The tokens of a batch."""
 
     tokens: Tensor  # (B, T, E) for the task's encoder
-    extra: Tensor | None  # (B, T, D) to stand beside the encoder's output
+    extra: Tensor | None  # (B, T, D) to concatenate to the encoder's output
     mask: Tensor  # (B, T)
 
 
 class CharCnn(nn.Module):
-    """Filters over the bytes of a token, and the maximum of each."""
+    """Filters over the bytes of a token, followed by max pooling."""
 
     def __init__(self, *, char_dim: int, num_filters: int, width: int) -> None:
         super().__init__()
@@ -45,13 +45,13 @@ class CharCnn(nn.Module):
 
 
 class ElmoInputs(nn.Module):
-    """The mixes of a task model, over layers that come from a store or from a biLM that learns along.
+    """The mixes of a task model, over layers from a store or from a biLM that is trained with the task.
 
     Args:
-        settings: where they go and how.
+        settings: where the representations are added, and how layers are mixed.
         num_layers: L.
         width: D.
-        bilm: the model that learns along; None if its layers come with the batch.
+        bilm: the model that is trained with the task; None if layers come with the batch.
     """
 
     def __init__(self, settings: ElmoSettings, *, num_layers: int, width: int, bilm: BiLM | None = None) -> None:
@@ -60,7 +60,7 @@ class ElmoInputs(nn.Module):
             raise ConfigError(f"elmo.layers is {settings.layers}, but the biLM has layers 0 to {num_layers - 1}.")
         self.settings, self.bilm = settings, bilm
         self.width = width * (num_layers if settings.layers == "concat" else 1)
-        """Of one representation."""
+        """Width of one representation."""
         self._engine = None if bilm is None else TrainEngine(find_native_cell())
         num_mixed = num_layers if settings.layers == "all" else 1
         self.mixes = ElmoMixes(num_mixed, settings.num_mixes, dropout=settings.dropout, layer_norm=settings.layer_norm)
@@ -69,7 +69,7 @@ class ElmoInputs(nn.Module):
                 parameter.requires_grad_(not name.endswith("gamma"))
 
     def forward(self, batch: TokenBatch) -> tuple[Tensor, ...]:
-        """One representation (B, T, D), or (B, T, L·D) of all layers side by side, for each place."""
+        """One representation per place: (B, T, D), or (B, T, L·D) for concatenated layers."""
         layers = batch.layers if self.bilm is None else self._run(self.bilm, batch.live)  # (L, B, T, D)
         assert layers is not None
         choice = self.settings.layers
@@ -88,18 +88,18 @@ class ElmoInputs(nn.Module):
         return layers.flatten(1, 2)[:, live.places]  # (L, B, T, D)
 
     def regularization(self) -> Tensor:
-        """What the mixes add to the loss of a task."""
+        """The penalty that the mixes add to the task's loss."""
         return self.mixes.regularization(self.settings.regularization)
 
 
 class TokenInputs(nn.Module):
-    """Everything that a task model reads of tokens, side by side.
+    """All token inputs of a task model, concatenated.
 
     Args:
-        vectors: first values (W, E) of the word table.
-        tune_words: whether they learn.
+        vectors: initial values (W, E) of the word table.
+        tune_words: whether word vectors are trained.
         char_cnn: character features; None for none.
-        elmo: None for a model without ELMo.
+        elmo: the mixes of layers; None for a model without ELMo.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class TokenInputs(nn.Module):
         self.dim = vectors.shape[1] + features + width * self._at_input
         """E."""
         self.extra_dim = width * self._at_output
-        """D of what stands beside the encoder's output; 0 for nothing."""
+        """Width of the representation concatenated to the encoder's output; 0 for none."""
 
     def forward(self, batch: TokenBatch) -> Inputs:
         """Look up, compute and mix."""
@@ -129,5 +129,5 @@ class TokenInputs(nn.Module):
         return Inputs(torch.cat(parts, 2), mixed[-1] if self._at_output else None, batch.mask)
 
     def regularization(self) -> Tensor:
-        """What its parts add to the loss of a task."""
+        """The penalty that its parts add to the task's loss."""
         return self.word_table.new_zeros(()) if self.elmo is None else self.elmo.regularization()

@@ -1,6 +1,6 @@
-"""The layers of a data set by a frozen biLM, computed once: epochs, seeds and tasks read them from disk.
+"""The layers of a frozen biLM for a data set, computed once: epochs, seeds and tasks read them from disk.
 
-One store holds what one model gave, whatever task asked for it. Sentences are found by their tokens.
+One store holds the layers of one model, shared by all tasks. Sentences are looked up by their tokens.
 """
 
 import time
@@ -26,7 +26,7 @@ class LayerStore:
 
     Args:
         embedder: the frozen model; it must reset its state at every sentence.
-        folder: where stores are kept; None is the user's cache. Each model has its own inside.
+        folder: the parent folder of the stores, one per model; None is the user's cache.
     """
 
     def __init__(self, embedder: Embedder, folder: Path | None = None) -> None:
@@ -51,7 +51,7 @@ class LayerStore:
         return self.embedder.bilm.config.output_dim
 
     def prepare(self, sentences: Iterable[Sequence[str]], report: ProgressCallback | None = None) -> int:
-        """Embed those that are not kept yet, and say how many these were; a kill loses half a minute's work at most."""
+        """Embed sentences that are not stored yet, and return their number; a kill loses at most 30 seconds of work."""
         missing = list(dict.fromkeys(tuple(s) for s in sentences if _key(s) not in self._records))
         if not missing:
             return 0
@@ -70,7 +70,7 @@ class LayerStore:
         return len(missing)
 
     def read(self, tokens: Sequence[str]) -> Vectors:
-        """The layers (L, T, D) of a sentence that was prepared."""
+        """The layers (L, T, D) of a prepared sentence."""
         record = self._records.get(_key(tokens))
         if record is None or self._store is None or self._store.read_sentence(record)[1] != tuple(tokens):
             raise InputError(f"the sentence {' '.join(tokens)[:80]!r} was not embedded: call prepare with it first.")

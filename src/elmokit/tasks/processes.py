@@ -1,4 +1,4 @@
-"""Commands as parallel processes that end with the process that started them."""
+"""Run commands as parallel processes that end with the process that started them."""
 
 import signal
 import subprocess
@@ -13,14 +13,14 @@ from elmokit.errors import ElmokitError
 _UnderWay = set["subprocess.Popen[str]"]
 
 
-def run_side_by_side(commands: Mapping[Path, Sequence[str]], *, number: int, lock: int) -> Iterator[Path]:
-    """Run commands, and give the folder of each as it ends.
+def run_parallel(commands: Mapping[Path, Sequence[str]], *, number: int, lock: int) -> Iterator[Path]:
+    """Run commands, and yield the folder of each as it ends.
 
-    A command that fails, or whatever stops this process, stops the others politely: they save their place.
+    If a command fails, or this process is stopped, the others receive SIGTERM, on which they save their progress.
 
     Args:
-        commands: by the folder that each writes.
-        number: at a time.
+        commands: commands by the folder that each writes.
+        number: number of commands to run at a time.
         lock: the descriptor of the folder's lock, which every command inherits.
     """
     under_way: _UnderWay = set()
@@ -47,12 +47,12 @@ def run_side_by_side(commands: Mapping[Path, Sequence[str]], *, number: int, loc
 
 
 def launch(command: Sequence[str], lock: int, under_way: _UnderWay) -> tuple[int, str]:
-    """Run a command to its end, and give its exit code and what it said on stderr.
+    """Run a command to its end, and return its exit code and its stderr.
 
     Args:
-        command: its words.
-        lock: a file that it holds open, so that the lock outlives us if we are killed and it is not.
-        under_way: has its process meanwhile.
+        command: program and arguments.
+        lock: a descriptor that the command inherits, so that the lock outlives this process if only this one is killed.
+        under_way: contains the process while it runs.
     """
     with subprocess.Popen(
         command,
@@ -72,7 +72,7 @@ def launch(command: Sequence[str], lock: int, under_way: _UnderWay) -> tuple[int
 
 @contextmanager
 def _termination_as_interrupt() -> Iterator[None]:
-    """Let a polite kill end us as Ctrl-C does."""
+    """Make SIGTERM end this process as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""The tasks there are, by name."""
+"""All tasks by name."""
 
 from typing import Any
 

@@ -37,16 +37,16 @@ from elmokit.training.optim import Optimizer
 from elmokit.training.run_folder import FINISH, RECORD, RESULT, RunFolder, check_run_folder, versions
 
 DATA = ("train", "dev", "test", "vectors")
-"""The files that a run reads."""
+"""The kinds of files that a run reads."""
 _NEW_SETTINGS = ("decay_steps", "ema_decay")
-"""Of the optimizer, which checkpoints and results of older versions lack."""
+"""Optimizer settings that checkpoints and results of older versions lack."""
 _WORD_TABLE = "inputs.word_table"
-"""The parameter of which a batch touches few rows."""
+"""The parameter of which a batch uses only few rows."""
 
 
 @dataclass(frozen=True)
 class TaskFiles:
-    """What a task run reads and where it writes."""
+    """The input files and the output folder of a task run."""
 
     train: Sequence[str]
     """Paths or globs."""
@@ -54,9 +54,9 @@ class TaskFiles:
     output: Path
     test: Sequence[str] = ()
     vectors: Sequence[str] = ()
-    """Files of static word vectors, which stand side by side."""
+    """Files of static word vectors, whose vectors are concatenated."""
     bilm: str | None = "mini"
-    """What ELMo comes from; None, or `elmo.place = "none"`, is a model without it."""
+    """The biLM for ELMo; None, or `elmo.place = "none"`, trains a model without ELMo."""
     resume: bool = False
     layers_folder: Path | None = None
     threads: int | None = None
@@ -74,15 +74,15 @@ def train_task(
     report: LogCallback | None = None,
     embedding: ProgressCallback | None = None,
 ) -> dict[str, Any]:
-    """Train a task model, or go on with a run, and give what `result.json` says.
+    """Train a task model, or resume a run, and return the content of `result.json`.
 
     Args:
-        task: which.
-        config: the settings.
-        files: what to read and where to write.
-        tasks: all of them, by name.
-        report: is told of every log entry.
-        embedding: is told how much of the data the biLM has embedded.
+        task: the task to train.
+        config: the settings of the run.
+        files: input files and output folder.
+        tasks: all tasks by name.
+        report: receives every log entry.
+        embedding: receives how much of the data the biLM has embedded.
     """
     check_kind("task", task, Task)
     check_kind("config", config, TaskConfig)
@@ -103,7 +103,7 @@ def _train(
     report: LogCallback | None,
     embedding: ProgressCallback | None,
 ) -> dict[str, Any]:
-    """The run itself, in a folder that is ours."""
+    """The run itself, in a locked folder."""
     output = files.output
     checkpoints = Checkpoints(output / "checkpoints", keep=1)
     if files.resume and (done := read_result(output, config)) is not None:
@@ -134,7 +134,7 @@ def _train(
     result = {
         **origin,
         "examples": {name: len(examples) for name, examples in sets.items()},
-        "num_parameters": sum(parameter.numel() for _, parameter in _learning(trained)),
+        "num_parameters": sum(parameter.numel() for _, parameter in _trainable_parameters(trained)),
         "steps": fitted.progress.step,
         "best_step": fitted.progress.best_step,
         "epochs": batches.epoch,
@@ -170,7 +170,7 @@ def _build_loop(
 ) -> Loop:
     config, task = trained.config, trained.task
     step = TaskStep(trained.model, average=config.average)
-    learning = _learning(trained)
+    learning = _trainable_parameters(trained)
     num_steps = config.loop.max_steps or batches.num_batches * config.num_epochs // config.loop.accumulate
     dense = [pair for pair in learning if pair[0] != _WORD_TABLE]
     sparse = [pair for pair in learning if pair[0] == _WORD_TABLE]
@@ -203,12 +203,12 @@ def _build_loop(
     )
 
 
-def _learning(trained: TrainedTask) -> list[tuple[str, nn.Parameter]]:
+def _trainable_parameters(trained: TrainedTask) -> list[tuple[str, nn.Parameter]]:
     return [(name, parameter) for name, parameter in trained.model.named_parameters() if parameter.requires_grad]
 
 
 def _score(best: TrainedTask, sets: Mapping[str, Sequence[Any]], output: Path) -> dict[str, Any]:
-    """What the best model gives, on dev and, if there is one, on the test set, whose predictions are written too."""
+    """The best model's figures on dev and, if given, on the test set, whose predictions are also written."""
     task = best.task
     found = {"dev": dict(task.score(sets["dev"], best.predict(sets["dev"]))), "mixes": best.mixes()}
     if sets["test"]:
@@ -226,10 +226,10 @@ def evaluate_task(
     embedding: ProgressCallback | None = None,
     predicting: ProgressCallback | None = None,
 ) -> dict[str, float]:
-    """Figures of a trained model on files.
+    """The figures of a trained model on files.
 
     Args:
-        trained: the model.
+        trained: the model to evaluate.
         patterns: paths or globs.
         embedding: receives how many of how many sentences the biLM has embedded.
         predicting: receives how many of how many examples have been predicted.
@@ -268,19 +268,19 @@ def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequenc
 
 
 def _decisive(config: TaskConfig) -> dict[str, Any]:
-    """The settings that decide what a run gives: all but how often it writes."""
+    """The settings that determine the result of a run: all except how often it writes."""
     rhythm = {"log_every", "checkpoint_every", "keep_checkpoints"}
     return config.model_dump(mode="json", exclude={"loop": rhythm, "optimizer": _unused_new_settings(config)})
 
 
 def _unused_new_settings(config: TaskConfig) -> set[str]:
-    """Settings of the optimizer that runs of older versions do not have, if they are as good as not there."""
+    """Optimizer settings that runs of older versions lack, if they have no effect."""
     optimizer = config.optimizer
     return {name for name in _NEW_SETTINGS if getattr(optimizer, name) == type(optimizer).model_fields[name].default}
 
 
 def read_result(output: Path, config: TaskConfig) -> dict[str, Any] | None:
-    """What a finished run of these settings has found; None if the run in the folder is not finished."""
+    """The result of a finished run with these settings; None if the run in the folder is not finished."""
     path = output / RESULT
     if not path.exists():
         return None
@@ -292,13 +292,13 @@ def read_result(output: Path, config: TaskConfig) -> dict[str, Any] | None:
 def refuse_other_inputs(
     output: Path, result: Mapping[str, Any], digests: Mapping[str, Sequence[str]], bilm: str | None
 ) -> None:
-    """Refuse to take the result of a finished run for that of other data or another biLM.
+    """Refuse the result of a finished run with other data or another biLM.
 
     Args:
         output: the run's folder.
-        result: what its `result.json` says.
-        digests: SHA-256 of the files of now, by `DATA`.
-        bilm: fingerprint of the biLM of now; None without ELMo.
+        result: the content of its `result.json`.
+        digests: SHA-256 of the current files, by `DATA`.
+        bilm: fingerprint of the current biLM; None without ELMo.
     """
     for name in DATA:
         before = [file["sha256"] for file in result["data"].get(name, [])]
@@ -312,8 +312,8 @@ def refuse_other_inputs(
 
 
 def _check_settings(output: Path, saved: Mapping[str, Any], config: TaskConfig) -> None:
-    """Refuse to take the result of a finished run for that of other settings."""
-    defaults = TaskConfig(task=config.task).model_dump(mode="json")  # of settings that are younger than the run
+    """Refuse the result of a finished run with other settings."""
+    defaults = TaskConfig(task=config.task).model_dump(mode="json")  # of settings that are newer than the run
     for name, value in _decisive(config).items():
         before = saved.get(name, defaults[name])
         if name == "loop":
@@ -329,7 +329,7 @@ def _check_settings(output: Path, saved: Mapping[str, Any], config: TaskConfig) 
 
 
 def _identity(config: TaskConfig, files: TaskFiles, use: BilmUse | None) -> dict[str, str]:
-    """All that decides how weights change and which are kept."""
+    """Everything that determines how weights change and which are kept."""
     own = {
         **{name: [path.name for path in find_files(getattr(files, name))] for name in ("train", "dev")},
         "vectors": [path.name for name in files.vectors for path in find_files([name])],

@@ -1,4 +1,4 @@
-"""The examples of a run's files, and what is said of files that a model cannot do right by."""
+"""The examples of a run's files, and errors and warnings about unsuitable files."""
 
 import warnings
 from collections import Counter
@@ -18,7 +18,7 @@ _WORDS_SHOWN = 8
 def read_sets(
     task: Task[Any], config: TaskConfig, *, train: Sequence[str], dev: Sequence[str], test: Sequence[str] = ()
 ) -> dict[str, list[Any]]:
-    """The examples of the training, dev and test files; no test files, no test examples."""
+    """The examples of the training, dev and test files; test files are optional."""
     if not train or not dev:
         raise InputError(f"there are no {'dev' if train else 'training'} files for {task.name}: name at least one.")
     named = {"train": train, "dev": dev, "test": test}
@@ -30,7 +30,7 @@ def read_sets(
 
 
 def read_examples(task: Task[Any], config: TaskConfig, patterns: Sequence[str], *, training: bool) -> list[Any]:
-    """The examples of files; those that have nothing to learn or to score are refused."""
+    """The examples of files; files without anything to learn or to score are refused."""
     settings = task.read_settings(config.model)
     examples = list(task.read(find_files(patterns), settings, training=training))
     wanted = "example" if not examples else task.needs if not any(map(task.has_gold, examples)) else ""
@@ -40,7 +40,7 @@ def read_examples(task: Task[Any], config: TaskConfig, patterns: Sequence[str], 
 
 
 def warn_of_unseen(task: Task[Any], labels: Labels, examples: Sequence[Any], patterns: Sequence[str]) -> None:
-    """Say which labels of files a model can never predict, because training did not have them."""
+    """Warn about labels that a model can never predict, because they did not occur in training."""
     known = set(labels.get("tags", ()))
     unseen: Counter[str] = Counter()
     first: tuple[str, ...] = ()

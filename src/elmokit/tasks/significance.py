@@ -1,4 +1,4 @@
-"""Is one system better than another, or was it lucky with the test examples?
+"""Is one system better than another, or is the difference due to chance?
 
 Notation: S seeds, N examples, C counts of an example, R resamples.
 """
@@ -26,11 +26,11 @@ def paired_bootstrap(
     Both are judged on the same resamples, and each by the mean of its seeds.
 
     Args:
-        first: counts (S, N, C) of each run of the one.
-        second: counts (S', N, C) of each run of the other.
-        figure: from the sums of counts (C,) to the metric.
+        first: counts (S, N, C) of the first system's runs.
+        second: counts (S', N, C) of the second system's runs.
+        figure: computes the metric from the sums of counts (C,).
         num_resamples: R.
-        seed: of the resamples.
+        seed: random seed of the resamples.
     """
     if first.ndim != 3 or second.ndim != 3 or first.shape[1:] != second.shape[1:] or not first.shape[1]:
         raise InputError(

@@ -1,7 +1,7 @@
-"""Labelled spans of tokens, the ways to write them as tags, and how many of them were found.
+"""Labeled spans of tokens, their encodings as tags, and counts of correct spans.
 
-IOB1 begins a span with B- only where one of the same type stands right before it, IOB2 always. BIOUL also marks the
-last token (L-) and a span of one token (U-).
+IOB1 begins a span with B- only directly after another span of the same type, IOB2 always. BIOUL also marks the last
+token (L-) and a span of one token (U-).
 """
 
 from collections import Counter
@@ -16,7 +16,7 @@ _BEGINS, _ENDS = frozenset("BUS"), frozenset("LUES")
 
 
 class Span(NamedTuple):
-    """A labeled span: tokens `start` to `end`, the latter not included."""
+    """A labeled span: tokens `start` to `end` (exclusive)."""
 
     start: int
     end: int
@@ -25,7 +25,7 @@ class Span(NamedTuple):
 
 @dataclass(frozen=True)
 class SpanCounts:
-    """How many spans there are, were predicted, and were predicted rightly."""
+    """Numbers of gold, predicted and correct spans."""
 
     gold: int = 0
     predicted: int = 0
@@ -33,7 +33,7 @@ class SpanCounts:
 
     @property
     def precision(self) -> float:
-        """Share of the predicted spans that are right; 0 if none was predicted."""
+        """Share of the predicted spans that are correct; 0 if none was predicted."""
         return self.correct / self.predicted if self.predicted else 0.0
 
     @property
@@ -43,14 +43,14 @@ class SpanCounts:
 
     @property
     def f1(self) -> float:
-        """Harmonic mean of precision and recall; 0 if nothing is right."""
+        """Harmonic mean of precision and recall; 0 if nothing is correct."""
         return 2 * self.correct / (self.gold + self.predicted) if self.correct else 0.0
 
 
 def count_labelled(
     pairs: Iterable[tuple[set[Item], set[Item]]], label: Callable[[Item], str]
 ) -> tuple[SpanCounts, dict[str, SpanCounts]]:
-    """Counts over all pairs of what there is and what was predicted, and of each label, in alphabetical order."""
+    """Counts over all pairs of gold and predicted spans, in total and per label, in alphabetical order."""
     in_gold: Counter[str] = Counter()
     in_predicted: Counter[str] = Counter()
     correct: Counter[str] = Counter()
@@ -66,10 +66,10 @@ def count_labelled(
 
 
 def to_spans(tags: Sequence[str]) -> tuple[Span, ...]:
-    """The entities that tags of any scheme mean, ill-formed ones read as conlleval does.
+    """The entities of tags in any scheme; ill-formed tags are read as conlleval does.
 
-    An entity goes on only with a tag of its own type that does not begin one; any other tag that is not O begins an
-    entity, whatever its letter. B- and I- are IOB1 and IOB2; L-, U- (or E-, S-) are BIOUL.
+    An entity continues only with a tag of its own type that does not begin one; any other tag except O begins an
+    entity, whatever its prefix. B- and I- are IOB1 and IOB2; L-, U- (or E-, S-) are BIOUL.
     """
     spans: list[Span] = []
     start, inside = 0, None
@@ -97,7 +97,7 @@ def to_iob2(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
 
 
 def to_iob1(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
-    """Tags that begin an entity with B- only right after another of its type."""
+    """Tags that begin an entity with B- only directly after another of its type."""
     tags = ["O"] * num_tokens
     before = None
     for span in sorted(spans):
@@ -121,5 +121,5 @@ def _place(tags: list[str], span: Span, letters: list[str]) -> None:
         raise InputError(f"the span {tuple(span)} is not inside a sentence of {len(tags)} tokens: give start < end.")
     for place, letter in enumerate(letters, start=span.start):
         if tags[place] != "O":
-            raise InputError(f"the span {tuple(span)} overlaps another: tags can hold one entity a token.")
+            raise InputError(f"the span {tuple(span)} overlaps another: tags can hold one entity per token.")
         tags[place] = f"{letter}-{span.type}"

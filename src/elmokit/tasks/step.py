@@ -1,4 +1,4 @@
-"""A step of a task's training: from a batch to gradients, and the running average of the weights."""
+"""A training step of a task: from a batch to gradients, and the running average of the weights."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,7 +12,7 @@ from elmokit.training.loop import StepResult
 
 
 class TaskStep:
-    """Adds the gradients of a batch to a task model, and keeps the running average of its weights if one is wanted."""
+    """Adds the gradients of a batch to a task model, and optionally keeps the running average of its weights."""
 
     def __init__(self, model: TaskModel, *, average: float) -> None:
         self.model = model
@@ -28,23 +28,27 @@ class TaskStep:
         return StepResult(float(loss.detach()), {}, len(texts[0].mask))
 
     def _follow(self, number: int) -> None:
-        """Take the weights that the last step made into the average, which at first is young and forgets more."""
+        """Update the average with the weights of the last step; the decay is smaller at first."""
         if not self._decay:
             return
         decay = min(self._decay, (1 + number) / (10 + number))
-        for name, parameter in self._learning():
+        for name, parameter in self._trainable_parameters():
             if name in self._average:
                 self._average[name].lerp_(parameter.detach(), 1 - decay)
             else:
                 self._average[name] = parameter.detach().clone()
 
-    def _learning(self) -> Iterator[tuple[str, nn.Parameter]]:
+    def _trainable_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
         return ((name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
-        """The model with its average weights."""
-        own = {name: parameter.detach().clone() for name, parameter in self._learning() if name in self._average}
+        """The model with its averaged weights."""
+        own = {
+            name: parameter.detach().clone()
+            for name, parameter in self._trainable_parameters()
+            if name in self._average
+        }
         self._put(self._average)
         try:
             yield
@@ -53,7 +57,7 @@ class TaskStep:
 
     def _put(self, weights: Mapping[str, Tensor]) -> None:
         with torch.no_grad():
-            for name, parameter in self._learning():
+            for name, parameter in self._trainable_parameters():
                 if name in weights:
                     parameter.copy_(weights[name])
 
@@ -62,9 +66,9 @@ class TaskStep:
         return {"average": self._average}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with an average."""
+        """Restore a saved average."""
         self._average = state["average"]
 
     def overflowed(self) -> bool:
-        """Nothing is scaled."""
+        """Never: gradients are not scaled."""
         return False

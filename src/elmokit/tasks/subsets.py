@@ -1,4 +1,4 @@
-"""A part of the training examples: random, and the same for every model that is trained with the same seed."""
+"""Random subsets of the training examples, the same for every model that is trained with the same seed."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -8,11 +8,11 @@ from elmokit.random_order import random_order
 
 Example = TypeVar("Example")
 _KEY = 7919
-"""Tells these draws from those of the epochs, whose keys have one number more."""
+"""Separates these draws from those of the epochs, whose keys have one more number."""
 
 
 def share_size(num_examples: int, share: float) -> int:
-    """How many examples a share is; none is an error."""
+    """The number of examples in a share; zero is an error."""
     number = round(share * num_examples)
     if not number:
         raise InputError(
@@ -23,7 +23,7 @@ def share_size(num_examples: int, share: float) -> int:
 
 
 def draw_share(examples: Sequence[Example], share: float, seed: int) -> list[Example]:
-    """Draw a share of examples, in their order; with the same seed a smaller share lies inside a larger one."""
+    """Draw a share of examples, in order; with the same seed, a smaller share is a subset of a larger one."""
     if share == 1:
         return list(examples)
     chosen = random_order(len(examples), seed, _KEY)[: share_size(len(examples), share)]

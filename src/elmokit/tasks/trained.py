@@ -1,9 +1,9 @@
-"""A task model that can be used: kept in a folder, loaded with its biLM, asked for predictions.
+"""A trained task model: saved in a folder, loaded with its biLM, used for predictions.
 
 task.json            task, settings, labels, and which biLM it was trained on, by fingerprint
-words.txt            words of the table, a line each
+words.txt            words of the table, one per line
 model.safetensors    all weights but a biLM's
-bilm/                the biLM, if it learned with the task
+bilm/                the biLM, if it was trained with the task
 """
 
 import json
@@ -42,7 +42,7 @@ from elmokit.text.tokenizers import check_raw_text
 _FORMAT, _VERSION = "elmokit-task", 1
 WORDS, WEIGHTS, TUNED_BILM = "words.txt", "model.safetensors", "bilm"
 BILM_PREFIX = "inputs.elmo.bilm."
-"""How the names of a biLM's parameters begin in a task model."""
+"""Prefix of the names of a biLM's parameters in a task model."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +50,24 @@ class BilmUse:
     """The biLM of a task model."""
 
     name: str
-    """As it was given to `load`."""
+    """As given to `load`."""
     fingerprint: str
-    """Of the model that training began with."""
+    """Fingerprint of the model that training started with."""
 
 
 class TrainedTask:
-    """A task, its model and all that is looked up for it.
+    """A task, its model and everything that is looked up for it.
 
     Args:
-        task: which.
-        config: how it was trained.
-        labels: what it learned of its labels.
-        table: its words.
-        vectors: first values of their vectors (W, E).
-        bilm: the model that ELMo comes from; None without ELMo.
-        use: what is known of it.
-        layers_folder: where layers of frozen models are kept; None is the user's cache.
-        threads: for the embedder.
+        task: the task of the model.
+        config: the settings it was trained with.
+        labels: what it learned about its labels.
+        table: the words with their own vectors.
+        vectors: initial values of the word vectors (W, E).
+        bilm: the model for ELMo; None without ELMo.
+        use: name and fingerprint of the biLM.
+        layers_folder: where layers of frozen models are stored; None is the user's cache.
+        threads: number of threads of the embedder.
     """
 
     def __init__(
@@ -99,11 +99,11 @@ class TrainedTask:
         self.model: TaskModel = task.build(settings, inputs, labels)
 
     def check_tokenizer(self) -> None:
-        """Report a biLM that was trained with another tokenizer than raw text is tokenized with here."""
+        """Warn if the biLM was trained with another tokenizer than the one used here."""
         check_raw_text(self._tokenizer, accepts_tokens=False)
 
     def prepare(self, examples: Sequence[Any], report: ProgressCallback | None = None) -> None:
-        """Let the frozen biLM embed what it has not yet."""
+        """Embed the sentences that the frozen biLM has not embedded yet."""
         if self.store is not None:
             self.store.prepare(self.task.sentences(examples), report)
 
@@ -115,7 +115,7 @@ class TrainedTask:
     def predict(
         self, examples: Sequence[Any], *, batch_size: int | None = None, report: ProgressCallback | None = None
     ) -> list[Any]:
-        """A prediction for each example, in their order; `report` receives how many of how many are done."""
+        """One prediction per example, in order; `report` receives the number done and the total."""
         found: dict[int, Any] = {}
         was_training = self.model.training
         self.model.eval()
@@ -129,7 +129,7 @@ class TrainedTask:
         return [found[number] for number in range(len(examples))]
 
     def mixes(self) -> list[dict[str, Any]]:
-        """The learned weights of layers and γ of each place where ELMo goes in."""
+        """The learned layer weights and γ of each place where ELMo is added."""
         elmo = self.model.inputs.elmo
         if elmo is None:
             return []
@@ -141,7 +141,7 @@ class TrainedTask:
         ]
 
     def save(self, path: Path) -> None:
-        """Write the folder, whole or not at all; a task model that is there is replaced, nothing else is."""
+        """Write the folder atomically; an existing task model is replaced, nothing else is."""
         guard_output(path, kind="a task model", is_ours=is_task_model, overwrite=True)
         content = {
             "format": _FORMAT,
@@ -175,7 +175,7 @@ def is_task_model(path: Path) -> bool:
 
 
 def find_trained(path: Path) -> Path:
-    """The folder of a task model, by its own path or by that of its finished run.
+    """The folder of a task model, from its own path or that of its finished run.
 
     Raises:
         FormatError: if the path does not exist, or is known to be something else.
@@ -201,11 +201,11 @@ def load_trained(
     """Load a task model with its biLM.
 
     Args:
-        path: the folder, or that of the finished run that made it.
-        tasks: by name.
-        bilm: where to load the biLM from; None is the name that training was given.
+        path: the folder of the model or of its finished run.
+        tasks: all tasks by name.
+        bilm: where to load the biLM from; None is the name given in training.
         layers_folder: see `TrainedTask`.
-        threads: for the embedder.
+        threads: number of threads of the embedder.
     """
     path = find_trained(check_path("path", path))
     try:
@@ -247,7 +247,7 @@ def load_trained(
         raise FormatError(f"{path}/model.safetensors does not fit its settings ({str(error)[:120]}).") from None
     wrong = [*unexpected, *(name for name in missing if not name.startswith(BILM_PREFIX))]
     if wrong:
-        raise FormatError(f"{path}/model.safetensors lacks or has too much: {', '.join(wrong[:3])}.")
+        raise FormatError(f"{path}/model.safetensors lacks tensors or has unexpected ones: {', '.join(wrong[:3])}.")
     trained.model.eval()
     return trained
 

@@ -1,7 +1,7 @@
-"""One task on one data set in several variants over several seeds: every run a process of its own with one thread.
+"""Run one task on one data set in several variants over several seeds: every run is a process with one thread.
 
-Runs are done side by side, each in a folder of its own: repeat the command and what is done is not done again. Layers
-of frozen biLMs are made once, before the first run wants them.
+Runs are parallel, each in its own folder; when the command is repeated, finished runs are kept. Layers of frozen biLMs
+are computed once, before the first run.
 """
 
 import json
@@ -28,7 +28,7 @@ from elmokit.recognize import COMPARISON, mistaken
 from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.tasks.layer_store import LayerStore
-from elmokit.tasks.processes import run_side_by_side
+from elmokit.tasks.processes import run_parallel
 from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs
 from elmokit.tasks.sets import read_sets
 from elmokit.text.files import file_sha256, find_files, refuse_pipes
@@ -36,30 +36,30 @@ from elmokit.text.files import file_sha256, find_files, refuse_pipes
 
 @dataclass(frozen=True)
 class Variant:
-    """What is trained with every seed."""
+    """A configuration that is trained with every seed."""
 
     name: str
-    """Of its runs' folders."""
+    """Prefix of its runs' folders."""
     label: str
-    """For people."""
+    """Name shown to people."""
     changes: tuple[tuple[str, str], ...] = ()
-    """Settings by dotted name, written as in TOML."""
+    """Changed settings by dotted name, with values as in TOML."""
     bilm: str | None = None
-    """What ELMo comes from."""
+    """The biLM for ELMo."""
 
 
 BASELINE = Variant("baseline", "baseline", (("elmo.place", "none"),))
 
 
 class RunDone(NamedTuple):
-    """A run that has ended, and how many of all have."""
+    """A run that has ended, and how many runs have ended in total."""
 
     name: str
     result: Mapping[str, Any]
     number: int
     total: int
     before: bool
-    """Whether an earlier command had done it."""
+    """Whether an earlier command did it."""
 
 
 Done = Callable[[RunDone], None]
@@ -69,7 +69,7 @@ _Job = tuple[Variant, int]
 
 @dataclass(frozen=True)
 class Experiment:
-    """What all variants have in common."""
+    """What all variants share."""
 
     task: Task[Any]
     train: Sequence[str]
@@ -77,39 +77,39 @@ class Experiment:
     dev: Sequence[str]
     test: Sequence[str]
     output: Path
-    """A run's own folder is output/VARIANT-SEED."""
+    """The folder of a run is output/VARIANT-SEED."""
     seeds: Sequence[int]
     vectors: Sequence[str] = ()
     preset: str = "small"
     changes: Mapping[str, str] = field(default_factory=dict)
-    """Settings by dotted name, written as in TOML."""
+    """Changed settings by dotted name, with values as in TOML."""
     processes: int | None = None
-    """Runs side by side; None is one per core."""
+    """Number of parallel runs; None is one per core."""
     threads: int | None = None
-    """Cores to use in all; None is every core."""
+    """Total number of cores; None uses every core."""
 
     def config(self, variant: Variant | None = None, seed: int = 0) -> TaskConfig:
-        """The settings of a run; without a variant, what all of them begin with."""
+        """The settings of a run; without a variant, the shared ones."""
         own = dict(variant.changes) if variant else {}
         return read_task_config(self.task.name, self.preset, {**self.changes, **own, "seed": str(seed)})
 
     def folder(self, variant: Variant, seed: int) -> Path:
-        """Where a run is."""
+        """The folder of a run."""
         return self.output / f"{variant.name}-{seed}"
 
     def read_sets(self) -> dict[str, list[Any]]:
-        """All examples of the training, dev and test files, whatever share of them a run takes."""
+        """All examples of the training, dev and test files, whatever share of them a run uses."""
         whole = self.config().model_copy(update={"train_fraction": 1.0})
         return read_sets(self.task, whole, train=self.train, dev=self.dev, test=self.test)
 
     @cached_property
     def test_examples(self) -> list[Any]:
-        """What runs are judged on."""
+        """The test examples."""
         settings = self.task.read_settings(self.config().model)
         return list(self.task.read(find_files(self.test), settings, training=False))
 
     def command(self, variant: Variant, seed: int) -> list[str]:
-        """What trains a variant with a seed."""
+        """The command that trains a variant with a seed."""
         words = [sys.executable, "-m", "elmokit", "task", "train", self.task.name, "--preset", self.preset]
         words += [word for name in DATA for path in getattr(self, name) for word in (f"--{name}", path)]
         changes = {**self.changes, **dict(variant.changes), "seed": str(seed)}
@@ -118,7 +118,7 @@ class Experiment:
         return [*words, "--output", str(self.folder(variant, seed)), "--threads", "1", "--resume", "--json"]
 
     def digests(self) -> dict[str, list[str]]:
-        """SHA-256 of all files, as results have them."""
+        """SHA-256 of all files, as stored in results."""
         named = {name: find_files(getattr(self, name)) for name in DATA if getattr(self, name)}
         return {name: [file_sha256(path) for path in paths] for name, paths in named.items()}
 
@@ -129,22 +129,22 @@ class Runs:
 
     experiment: Experiment
     results: Mapping[str, Sequence[Mapping[str, Any]]]
-    """What each run found, by the variant's name and in the order of seeds."""
+    """The result of each run, by variant name, in the order of seeds."""
 
     def scores(self, variant: Variant, split: str) -> dict[str, tuple[float, ...]]:
-        """The task's figures on dev or test, a number a seed."""
+        """The task's figures on dev or test, one number per seed."""
         found = [result[split] for result in self.results[variant.name]]
         return {name: tuple(float(figures[name]) for figures in found) for name in found[0]}
 
     def test_counts(self, variant: Variant) -> NDArray[np.float64]:
-        """What significance is made of: (S, N, C), seeds × test examples × counts."""
+        """The counts for significance tests: (S, N, C), seeds × test examples × counts."""
         experiment = self.experiment
         folders = [experiment.folder(variant, seed) for seed in experiment.seeds]
         examples = experiment.test_examples
         return np.stack([experiment.task.count_all(examples, read_predictions(folder)) for folder in folders])
 
     def setting(self) -> dict[str, Any]:
-        """What must be known to do this again, as plain values."""
+        """What is needed to reproduce the experiment, as plain values."""
         experiment = self.experiment
         results = [result for own in self.results.values() for result in own]
         return {
@@ -172,10 +172,10 @@ def run_all(
     """Train every variant with every seed, seed by seed.
 
     Args:
-        experiment: what they have in common.
-        variants: what to train.
-        embedding: is told how much of the data a biLM has embedded.
-        done: is told of each run that has ended.
+        experiment: what the variants share.
+        variants: the variants to train.
+        embedding: receives how much of the data a biLM has embedded.
+        done: receives each run that has ended.
     """
     if not experiment.test:
         raise InputError(f"there are no test files for {experiment.task.name}: name at least one.")
@@ -183,7 +183,7 @@ def run_all(
     configs = {job: experiment.config(*job) for job in jobs}
     for (variant, _), config in configs.items():
         if variant.bilm and config.elmo.place == "none":
-            raise ConfigError("elmo.place is none, so that there is no ELMo to look at: choose input, output or both.")
+            raise ConfigError("elmo.place is none, so the model has no ELMo: choose input, output or both.")
     refuse_pipes(path for name in DATA for path in find_files(getattr(experiment, name)))
     results: dict[_Job, dict[str, Any]] = {}
 
@@ -201,7 +201,7 @@ def run_all(
             _prepare_layers(experiment, model, embedding)
         commands = {folder: experiment.command(*job) for folder, job in missing.items()}
         number = experiment.processes or experiment.threads or usable_cores()
-        for folder in run_side_by_side(commands, number=number, lock=lock.descriptor):
+        for folder in run_parallel(commands, number=number, lock=lock.descriptor):
             keep(missing[folder], json.loads((folder / "result.json").read_text(encoding="utf-8")), False)
     by_name = {variant.name: [results[variant, seed] for seed in experiment.seeds] for variant in variants}
     return Runs(experiment, by_name)
@@ -237,12 +237,12 @@ def _opened(folder: Path) -> Iterator[FolderLock]:
 
 def read_predictions(folder: Path) -> list[Any]:
     """The test predictions of a finished run."""
-    lines = (folder / "predictions.jsonl").read_text(encoding="utf-8").split("\n")[:-1]  # answers hold other line ends
+    lines = (folder / "predictions.jsonl").read_text(encoding="utf-8").split("\n")[:-1]  # answers have other line ends
     return [json.loads(line) for line in lines]
 
 
 def save_random(model: str, folder: Path, *, seed: int = 0) -> str:
-    """Write a biLM as large as a model but with the random weights that training begins with, and give its path."""
+    """Write a biLM of a model's size with random initial weights, and return its path."""
     like = load(model)
     bilm = BiLM(like.config, vocabulary=like.vocabulary, indexer=like.indexer, seed=seed).eval()
     if not folder.exists() or fingerprint(load(folder)) != fingerprint(bilm):
@@ -251,7 +251,7 @@ def save_random(model: str, folder: Path, *, seed: int = 0) -> str:
 
 
 def _find_done(experiment: Experiment, configs: Mapping[_Job, TaskConfig]) -> dict[_Job, dict[str, Any]]:
-    """The results that are there; one of other settings, data or another biLM is refused."""
+    """The existing results; a result with other settings, data or another biLM is refused."""
     read = ((job, read_result(experiment.folder(*job), config)) for job, config in configs.items())
     found = {job: result for job, result in read if result is not None}
     digests = experiment.digests() if found else {}
@@ -264,7 +264,7 @@ def _find_done(experiment: Experiment, configs: Mapping[_Job, TaskConfig]) -> di
 
 
 def _prepare_layers(experiment: Experiment, model: str, report: ProgressCallback | None) -> None:
-    """Embed all data once, before several runs want to."""
+    """Embed all data once, before several runs need it."""
     examples = (example for examples in experiment.read_sets().values() for example in examples)
     embedder = Embedder.from_pretrained(model, threads=experiment.threads)
     LayerStore(embedder).prepare(experiment.task.sentences(examples), report)

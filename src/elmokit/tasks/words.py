@@ -1,4 +1,4 @@
-"""Static word vectors: reading them, and the table of words that a task model looks its own up in.
+"""Static word vectors: reading them, and the table in which a task model looks up its words.
 
 Notation: W rows of a table, E width of a vector.
 """
@@ -21,12 +21,12 @@ def read_vectors(path: Path, *, max_words: int | None = None) -> dict[str, Float
     """Read vectors in the text format of GloVe or word2vec (whose first line has two numbers), in the file's order.
 
     Args:
-        path: a line a word, which may hold spaces, and its numbers; plain or compressed.
-        max_words: the first so many; none: all.
+        path: the file, plain or compressed: per line one word, which may contain spaces, and its numbers.
+        max_words: number of words to read from the start; None reads all.
     """
     vectors: dict[str, Floats] = {}
     width = 0
-    with open_text(path) as lines, np.errstate(over="ignore"):  # a number too large is infinite, which is refused
+    with open_text(path) as lines, np.errstate(over="ignore"):  # infinite numbers are refused below
         for number, line in enumerate(lines, 1):
             parts = line.rstrip("\r\n ").split(" ")
             if number == 1 and len(parts) == 2 and all(part.isdecimal() for part in parts):
@@ -39,8 +39,8 @@ def read_vectors(path: Path, *, max_words: int | None = None) -> dict[str, Float
                 vector = np.empty(0, dtype=np.float32)
             if len(parts) <= width or len(vector) != width or not width or not np.isfinite(vector).all():
                 raise InputError(
-                    f"{path} line {number} has no word and {width or 'some'} numbers: give vectors in the text format "
-                    "of GloVe or word2vec."
+                    f"{path} line {number} is not a word and {width or 'some'} numbers: give vectors in the text "
+                    "format of GloVe or word2vec."
                 )
             vectors.setdefault(" ".join(parts[:-width]), vector)
             if len(vectors) == max_words:
@@ -51,17 +51,17 @@ def read_vectors(path: Path, *, max_words: int | None = None) -> dict[str, Float
 
 
 class WordTable:
-    """Words and their rows; a word that is not there is looked for in small letters, then it is the unknown word.
+    """Words and their rows; a missing word is looked up in lower case, then it is the unknown word.
 
     Args:
-        words: of row 1 and on; row 0 is every other word's.
+        words: the words of rows 1 and up; row 0 is the unknown word.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
         self._rows = {word: row for row, word in enumerate(self.words, 1)}
         if len(self._rows) != len(self.words):
-            raise InputError("a word stands twice in a table of words: list each once.")
+            raise InputError("a word occurs twice in a table of words: list each once.")
 
     def __len__(self) -> int:
         return len(self.words) + 1
@@ -74,17 +74,17 @@ class WordTable:
 def build_table(
     counts: Mapping[str, int], files: Sequence[Mapping[str, Floats]], *, width: int, min_count: int, seed: int
 ) -> tuple[WordTable, Floats]:
-    """A table of all words of vector files and of the frequent ones of a text, with first vectors (W, E) for them.
+    """A table of all words of vector files and the frequent words of a text, with their initial vectors (W, E).
 
-    Several files stand side by side: a word has the vector of each, zeros where a file lacks it. A word without any
-    vector, and the unknown word, begin at random, as long as the others are on average.
+    The vectors of several files are concatenated, with zeros where a file lacks a word. A word without any vector, and
+    the unknown word, start at random with the average length of the others.
 
     Args:
-        counts: of the words of the training text.
-        files: what `read_vectors` gave.
+        counts: counts of the words of the training text.
+        files: vectors from `read_vectors`.
         width: E if there is no file.
-        min_count: how often a word without a vector must occur.
-        seed: of what is random.
+        min_count: minimum count of a word without a vector.
+        seed: random seed of the initial vectors.
     """
     check_integer("width", width, at_least=1)
     check_integer("min_count", min_count, at_least=1)

@@ -24,7 +24,9 @@ def test_a_list_names_documents_of_the_archive_beside_it(tmp_path: Path) -> None
     assert names(tmp_path / "dev.txt") == names(tmp_path / "dev.txt", format="litbank") == ["a_brat"]
     assert names(tmp_path / "litbank-conll.tar.xz") == ["a_brat", "a_brat"]
     (tmp_path / "own.tar.gz").write_bytes(b"")
-    with pytest.raises(InputError, match=r"own\.tar\.gz is of no corpus .*: set model\.format to litbank or ontogum"):
+    with pytest.raises(
+        InputError, match=r"own\.tar\.gz does not show its corpus: set model\.format to litbank or ontogum"
+    ):
         names(tmp_path / "own.tar.gz")
     with pytest.raises(InputError, match=r"and no ontogum-conll\.tar\.xz lies beside it"):
         names(tmp_path / "dev.txt", format="ontogum")
@@ -48,7 +50,8 @@ def test_conll2012_files_are_given_themselves(tmp_path: Path) -> None:
 def test_any_other_file_is_refused_in_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("a_brat\n")
     expected = (
-        r"x\.txt begins no document of CoNLL-2012, and no litbank-conll\.tar\.xz or ontogum-.* lies beside it: give"
+        r"x\.txt does not begin with a document of CoNLL-2012, and there is no litbank-conll\.tar\.xz or ontogum-.* "
+        r"next to it: give"
     )
     with pytest.raises(InputError, match=expected):
         names(tmp_path / "x.txt")

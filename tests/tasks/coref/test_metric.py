@@ -100,7 +100,7 @@ def test_mentions_must_match_exactly() -> None:
 
 
 def test_other_lengths() -> None:
-    with pytest.raises(InputError, match="there are clusters of 1 documents for 2: give some for each"):
+    with pytest.raises(InputError, match="there are predictions for 1 documents, expected 2: give some for each"):
         score_clusters([[], []], [[]])
 
 

@@ -62,9 +62,9 @@ def test_nothing_is_zero() -> None:
 
 
 def test_other_lengths() -> None:
-    with pytest.raises(InputError, match="there are 1 predicted sentences for 2"):
+    with pytest.raises(InputError, match="there are 1 predicted sentences, expected 2"):
         score_spans([[], []], [[]])
-    with pytest.raises(InputError, match="there are 1 predicted sentences for 0"):
+    with pytest.raises(InputError, match="there are 1 predicted sentences, expected 0"):
         score_tags([], [["O"]])
     with pytest.raises(InputError, match="sentence 1 has 1 predicted tags, expected one for each of 2 tokens"):
         score_tags([["O"], ["O", "O"]], [["O"], ["O"]])

@@ -145,7 +145,9 @@ def test_spans_outside(start: int, end: int) -> None:
 
 def test_answers_without_a_span_are_counted(tmp_path: Path) -> None:
     path = write(tmp_path, changed("data[0].paragraphs[0].qas[0].answers[1]", "answer_start", 18))
-    with pytest.warns(ElmokitWarning, match=r"squad\.json has 1 of 3 answers that are not what stands at their place"):
+    with pytest.warns(
+        ElmokitWarning, match=r"squad\.json has 1 of 3 answers that differ from the text at their offset"
+    ):
         first, second = read_squad(path)
     assert first.spans == (TokenSpan(0, 2), None)
     assert score_answers([first, second], {"1": "33", "2": "1990"}).exact_match == 1
@@ -185,7 +187,7 @@ def test_what_is_missing_is_named(place: str, key: str, value: Any, kind: str, t
     [
         ("data[0].paragraphs[0]", "context", " \n", r"paragraphs\[0\] has an empty 'context'"),
         ("data[0].paragraphs[0].qas[1]", "question", "\u00a0", r"qas\[1\] has an empty 'question'"),
-        ("data[0].paragraphs[0].qas[1]", "id", "1", r"qas\[1\] has the id '1' of a question before it"),
+        ("data[0].paragraphs[0].qas[1]", "id", "1", r"qas\[1\] has the id '1' of an earlier question"),
     ],
 )
 def test_what_cannot_be_used(place: str, key: str, value: str, message: str, tmp_path: Path) -> None:

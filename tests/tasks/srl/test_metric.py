@@ -105,7 +105,7 @@ def test_no_predicates() -> None:
 
 
 def test_other_lengths() -> None:
-    with pytest.raises(InputError, match="there are arguments of 1 predicates for 2: give some for each"):
+    with pytest.raises(InputError, match="there are predictions for 1 predicates, expected 2: give some for each"):
         score_arguments([[], []], [[]])
     with pytest.raises(InputError, match="predicate 1 has 1 predicted tags, expected one for each of 2 tokens"):
         score_tags([["O"], ["O", "O"]], [["O"], ["O"]])

@@ -1,4 +1,4 @@
-"""Building a neighbor index: a corpus is embedded in constant memory, and a kill at any moment loses little.
+"""Build a neighbor index: a corpus is embedded in constant memory, and a kill at any moment loses little work.
 
 Notation: N tokens, V types, n tokens of a chunk or block.
 """
@@ -35,7 +35,7 @@ from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_in
 from elmokit.text.lines import split_line
 
 COMMIT_BYTES, COMMIT_SECONDS = 64 * 2**20, 30.0
-"""So much work can be lost by a kill."""
+"""A kill loses at most this much work."""
 _SORT_BLOCK = 2**20
 
 
@@ -47,18 +47,17 @@ def open_index(
     input: Input | None = None,
     report: ProgressCallback | None = None,
 ) -> NeighborIndex:
-    """The index of a corpus by a model, built if it is not there, or finished if a build was stopped.
+    """The index of a corpus by a model; it is built if missing, and completed if a build was interrupted.
 
     Args:
         embedder: the model; it must reset its state at every sentence.
-        corpus: the text. None takes a finished index for what it is.
-        folder: of the index; None is one of the user's cache, by model, corpus and input.
-        input: what the lines of the corpus are; None is what an index that has been begun says of itself, else raw
-            text.
-        report: hears how far building has come.
+        corpus: the text; None uses a finished index as it is.
+        folder: the folder of the index; None is one in the user's cache, by model, corpus and input.
+        input: what the lines of the corpus are; None takes it from an index that exists already, else raw text.
+        report: receives the progress of the build.
 
     Raises:
-        FormatError: if the folder holds the index of another model or corpus; nothing is changed then.
+        FormatError: if the folder holds the index of another model or corpus; then nothing is changed.
     """
     check_kind("embedder", embedder, Embedder)
     corpus = None if corpus is None else check_path("corpus", corpus)
@@ -80,13 +79,13 @@ def open_index(
 
 
 def find_index(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> NeighborIndex | None:
-    """The finished index of the user's cache, if there is one."""
+    """The finished index in the user's cache, if there is one."""
     folder = default_folder(_wanted(embedder, corpus, input))
     return NeighborIndex(folder) if is_finished(folder) else None
 
 
 def index_input(folder: Path) -> Input | None:
-    """How the corpus of an index in a folder was read, whether the index is finished or not; None if there is none."""
+    """How the corpus of an index was read, whether the index is finished or not; None if there is no index."""
     if not is_store(folder / VECTORS):
         return None
     input: Input = read_meta(folder / VECTORS).extra.get("input", "tokens")
@@ -94,13 +93,13 @@ def index_input(folder: Path) -> Input | None:
 
 
 def default_folder(meta: Meta) -> Path:
-    """Where an index is kept if no place is named."""
+    """The default folder of an index."""
     name = f"{meta.fingerprint[:16]}-{meta.extra['corpus_sha256'][:16]}-{meta.extra['input']}"
     return cache_directory() / "neighbours" / name
 
 
 def corpus_hash(corpus: Path) -> str:
-    """SHA-256 of a file as it is on disk."""
+    """SHA-256 of a file's bytes on disk."""
     refuse_pipes([corpus])
     try:
         with open(corpus, "rb") as file:
@@ -113,7 +112,7 @@ def corpus_hash(corpus: Path) -> str:
 
 
 def _wanted(embedder: Embedder, corpus: Path | None, input: Input) -> Meta:
-    """What the store of an index says of itself."""
+    """The metadata in the store of an index."""
     check_input(input)
     if corpus is not None:
         input = actual_input(corpus, input)
@@ -148,7 +147,7 @@ def _check(folder: Path, found: Meta, wanted: Meta) -> None:
         )
     hashes = (str(found.extra.get("corpus_sha256")), wanted.extra["corpus_sha256"])
     if hashes[1] and hashes[0] != hashes[1]:
-        name = found.extra.get("corpus") or "another corpus"  # which older indexes do not name
+        name = found.extra.get("corpus") or "another corpus"  # missing in older indexes
         raise FormatError(
             f"{folder} is an index of {name} (SHA-256 {hashes[0][:12]}…), and the corpus given is "
             f"{wanted.extra['corpus']} ({hashes[1][:12]}…): {other}."
@@ -161,7 +160,7 @@ def _check(folder: Path, found: Meta, wanted: Meta) -> None:
 
 
 def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report: ProgressCallback) -> None:
-    """Embed what is left of the corpus, then write the lists of words."""
+    """Embed the rest of the corpus, then write the word lists."""
     input: Input = wanted.extra["input"]
     if input == "text":
         embedder.check_tokenizer()
@@ -177,7 +176,7 @@ def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report:
     else:
         _make_folder(folder)
     with StoreWriter.append(path) if is_store(path) else StoreWriter.create(path, wanted) as writer:
-        if is_finished(folder):  # by another process, before it let go of the lock
+        if is_finished(folder):  # by another process, before it released the lock
             return
         _fill(writer, corpus, embedder, input, report)
         if corpus_hash(corpus) != wanted.extra["corpus_sha256"]:
@@ -189,7 +188,7 @@ def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report:
 
 
 def _make_folder(folder: Path) -> None:
-    """Make the folder of a new index, and refuse one with files that are not of an index."""
+    """Create the folder of a new index; refuse a folder with other files."""
     if folder.is_dir():
         strange = sorted(name for name in os.listdir(folder) if not re.fullmatch(rf"{VECTORS}|\..*\.tmp", name))
         if strange:
@@ -200,7 +199,7 @@ def _make_folder(folder: Path) -> None:
 
 
 def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: Input, report: ProgressCallback) -> None:
-    """Embed the lines that are not committed yet; a commit notes how many sentences each of its lines has."""
+    """Embed the lines that are not committed yet; a commit records the number of sentences of each line."""
     output = Output(embedder.select("all"), np.dtype(np.float16))
     pending: list[int] = []
     committed = time.monotonic()
@@ -217,7 +216,7 @@ def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: Input, r
             pending += map(len, sentences)
             report(min(size, os.lseek(text.fileno(), 0, os.SEEK_CUR)), size)
             if writer.pending_bytes >= COMMIT_BYTES or time.monotonic() - committed >= COMMIT_SECONDS:
-                if writer.pending_bytes:  # lines without tokens wait for others
+                if writer.pending_bytes:  # lines without tokens are committed with later ones
                     writer.commit({"sentences": pending, "sha256": digest.hexdigest()})
                     pending = []
                 committed = time.monotonic()
@@ -225,7 +224,7 @@ def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: Input, r
 
 
 def _skip_done(lines: Iterator[str], digest: Any, committed: VectorStore) -> None:
-    """Read over the lines that are committed, and make sure that they are the same."""
+    """Skip the committed lines, and check that they are the same."""
     num_done = sum(len(manifest.note["sentences"]) for manifest in committed.manifests)
     for _ in islice(lines, num_done):
         pass
@@ -242,7 +241,7 @@ def _hashed(lines: Iterable[str], digest: Any) -> Iterator[str]:
 
 
 def _write_words(store: VectorStore, folder: Path) -> None:
-    """Types, their vectors, and the rows of each; memory grows with the types, not with the tokens."""
+    """Write types, their vectors, and the rows of each; memory grows with types, not with tokens."""
     numbers: dict[str, int] = {}
     with open(folder / "numbers", "wb") as of_tokens, open(folder / "type_vectors", "wb") as vectors:
         for chunk, manifest in enumerate(store.manifests):
@@ -261,9 +260,9 @@ def _write_words(store: VectorStore, folder: Path) -> None:
 
 
 def _write_rows(of_token: NDArray[np.int32], num_types: int, folder: Path) -> None:
-    """Sort tokens (N,) by type, keeping their order within one, a block at a time."""
+    """Sort tokens (N,) by type, in order within a type, one block at a time."""
     starts = np.zeros(num_types + 1, dtype=INTEGER)  # (V + 1,)
-    blocks = [of_token[begin : begin + _SORT_BLOCK] for begin in range(0, len(of_token), _SORT_BLOCK)]  # mapped
+    blocks = [of_token[begin : begin + _SORT_BLOCK] for begin in range(0, len(of_token), _SORT_BLOCK)]  # memory-mapped
     for block in blocks:
         starts[1:] += np.bincount(block, minlength=num_types)
     np.cumsum(starts, out=starts)
@@ -281,7 +280,7 @@ def _write_rows(of_token: NDArray[np.int32], num_types: int, folder: Path) -> No
 
 
 def _reserve(path: Path, num_bytes: int) -> None:
-    """Make a file that has its space on disk: a map without it ends the process when the disk is full."""
+    """Create a file with allocated disk space: writing to a sparse map on a full disk would kill the process."""
     with open(path, "wb") as file:
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, num_bytes)
@@ -290,5 +289,5 @@ def _reserve(path: Path, num_bytes: int) -> None:
 
 
 def empty_corpus(corpus: Path) -> InputError:
-    """The error for it."""
+    """The error for a corpus without tokens."""
     return InputError(f"the corpus {corpus} has no token: give a file with text.")

@@ -1,4 +1,4 @@
-"""Neighbors as a picture: a bar as long as the cosine beside each of them."""
+"""Neighbors as a bar chart of cosines."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -19,13 +19,13 @@ class Panel(NamedTuple):
 
     title: str
     kind: str
-    """What its labels are."""
+    """What the labels are."""
     labels: Sequence[str]
     cosines: Sequence[float]
 
 
 def bar_chart(title: str, caption: str, panels: Sequence[Panel]) -> Chart:
-    """Panels below each other, with the same scale and the first neighbors of each."""
+    """Panels one below the other, on the same scale, with the nearest neighbors of each."""
     panels = [panel._replace(labels=panel.labels[:_MOST], cosines=panel.cosines[:_MOST]) for panel in panels]
     rows = sum(len(panel.labels) for panel in panels)
     size = (9, 0.7 * len(panels) + 0.8 + 0.27 * rows)

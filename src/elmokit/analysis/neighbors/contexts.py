@@ -1,7 +1,7 @@
 """The nearest contexts of a word in a sentence, among its occurrences in a corpus or among all tokens.
 
 The paper's Table 4: a static vector of "play" mixes sport and theatre; the layers of a biLM find plays of one kind.
-Identical sentences count once, and the sentence that is asked about does not count.
+Identical sentences count once, and the query sentence itself does not count.
 
 Notation: L layers, D width of a vector.
 """
@@ -33,37 +33,37 @@ from elmokit.wording import counted
 
 Against = Literal["word", "tokens"]
 _AROUND = 3
-"""Tokens on each side in a picture's labels."""
+"""Tokens on each side in the labels of a plot."""
 _TOKEN = 15
-"""Characters of a token there."""
+"""Characters per token in these labels."""
 
 
 @dataclass(frozen=True)
 class NeighborOptions:
-    """How to look for neighbors."""
+    """How to search for neighbors."""
 
     layers: tuple[Layers, ...] = ("top",)
-    """Each a layer's number, "top", "average", a weight a layer, or "all" for every layer by itself."""
+    """Each is a layer's number, "top", "average", one weight per layer, or "all" for every layer separately."""
     k: int = 10
     against: Against = "word"
-    """Compare with the occurrences of the same word, or with all tokens."""
+    """Search the occurrences of the same word, or all tokens."""
     ann: bool = False
-    """Let faiss choose candidates among all tokens."""
+    """Use faiss to choose candidates among all tokens."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be looked for."""
+        """Refuse invalid options."""
         if self.against not in get_args(Against):
             raise ConfigError(f"against {self.against!r} is unknown: choose {' or '.join(get_args(Against))}.")
         check_integer("k", self.k, at_least=1)
         if self.ann and self.against == "word":
             raise ConfigError("approximate search (ann) is for all tokens: add against='tokens', or leave it out.")
         if not self.layers:
-            raise ConfigError("no layers are named: give a layer's number, top, average, all or a weight a layer.")
+            raise ConfigError("no layers are named: give a layer's number, top, average, all or one weight per layer.")
 
 
 @dataclass(frozen=True)
 class Neighbor:
-    """A context of the corpus and its cosine."""
+    """A context in the corpus and its cosine."""
 
     occurrence: Occurrence
     cosine: float
@@ -71,7 +71,7 @@ class Neighbor:
 
 @dataclass(frozen=True)
 class Neighbors:
-    """What was found for a word in a sentence."""
+    """The neighbors of a word in a sentence."""
 
     tokens: tuple[str, ...]
     position: int
@@ -79,26 +79,26 @@ class Neighbors:
     model_sha256: str
     corpus_sha256: str
     num_compared: int
-    """Occurrences of the word in the corpus, or all tokens of it."""
+    """Number of occurrences of the word in the corpus, or of all tokens."""
     static: list[TypeNeighbor]
     """The nearest types by layer 0."""
     contexts: dict[str, list[Neighbor]]
-    """The nearest contexts by the name of each mix of layers."""
+    """The nearest contexts, by name of the layer mix."""
 
     @property
     def word(self) -> str:
-        """The word that was asked about."""
+        """The query word."""
         return self.tokens[self.position]
 
 
 def locate_word(tokens: Sequence[str], word: str, position: int | None = None, *, input: Input = DEFAULT_INPUT) -> int:
-    """Where a word is in a sentence.
+    """The position of a word in a sentence.
 
     Args:
         tokens: the sentence.
         word: one of its tokens.
-        position: from 0, which one is meant if there are several.
-        input: what the sentence was given as, for advice.
+        position: the position from 0, if the word occurs more than once.
+        input: how the sentence was given, for the advice in errors.
     """
     tokens = check_tokens(tokens)
     found = [place for place, token in enumerate(tokens) if token == word]
@@ -114,7 +114,7 @@ def locate_word(tokens: Sequence[str], word: str, position: int | None = None, *
         raise InputError(f"{sentence} has no token {word!r}: {hint}")
     places = ", ".join(map(str, found))
     if position is None and len(found) > 1:
-        raise InputError(f"{word!r} stands {len(found)} times in {sentence}: choose a --position of {places}.")
+        raise InputError(f"{word!r} occurs {len(found)} times in {sentence}: choose a --position of {places}.")
     if position is None:
         return found[0]
     if position in found:
@@ -122,13 +122,15 @@ def locate_word(tokens: Sequence[str], word: str, position: int | None = None, *
     if not 0 <= position < len(tokens):
         raise InputError(
             f"position {position} is outside {sentence}, whose {len(tokens)} tokens are counted from 0: {word!r} "
-            f"stands at {places}."
+            f"is at {places}."
         )
-    raise InputError(f"at position {position} of {sentence} stands {tokens[position]!r}: {word!r} stands at {places}.")
+    raise InputError(
+        f"the token at position {position} of {sentence} is {tokens[position]!r}; {word!r} is at {places}: give that."
+    )
 
 
 def name_mixes(embedder: Embedder, chosen: Sequence[Layers]) -> dict[str, tuple[float, ...]]:
-    """The weights (L,) of each choice of layers, by what to call it."""
+    """The weights (L,) of each choice of layers, by its name."""
     mixes: dict[str, tuple[float, ...]] = {}
     for layers in chosen:
         weights = embedder.select(layers).weights
@@ -155,12 +157,12 @@ def find_neighbors(
     """The nearest contexts of a token by each mix of layers, and the nearest types of its word.
 
     Args:
-        index: of the corpus, by the same model.
+        index: the index of the corpus, by the same model.
         embedder: the model.
-        tokens: the sentence.
-        position: the token's place in it, from 0.
-        options: which layers, how many neighbors, and of what.
-        report: hears how far faiss has come, which is slow once.
+        tokens: the query sentence.
+        position: the token's position in it, from 0.
+        options: layers, number of neighbors, and what to search.
+        report: receives the progress of building the faiss index, which is slow the first time.
     """
     options = options or NeighborOptions()
     mixes = name_mixes(embedder, options.layers)
@@ -197,7 +199,7 @@ def find_neighbors(
     }
     if not all(contexts.values()):
         raise InputError(
-            f"{word!r} stands in the corpus only where it is asked about: there is no other context to compare with; "
+            f"{word!r} occurs in the corpus only in the query sentence: there is no other context to compare with; "
             "give a larger corpus, or --against tokens."
         )
     return Neighbors(
@@ -213,7 +215,7 @@ def find_neighbors(
 
 
 def neighbors_report(found: Neighbors) -> Report:
-    """The word in its sentence, its static neighbors, and its neighbors in context layer by layer."""
+    """The word in its sentence, its nearest types, and its nearest contexts layer by layer."""
     word, options = found.word, found.options
     among = (
         counted(found.num_compared, "token")
@@ -273,7 +275,7 @@ def _panels(found: Neighbors) -> list[Panel]:
 
 
 def _around(occurrence: Occurrence) -> str:
-    """A token with the few before and behind it, short enough for a label."""
+    """A token with a few tokens before and after it, short enough for a label."""
     tokens, position, _ = occurrence
     begin, end = max(0, position - _AROUND), position + _AROUND + 1
     shown = [printable(token if len(token) <= _TOKEN else f"{token[: _TOKEN - 1]}…") for token in tokens[begin:end]]

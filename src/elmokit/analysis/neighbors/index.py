@@ -1,15 +1,15 @@
 """The neighbor index: the layers of every token of a corpus on disk, and where each word occurs.
 
-    vectors/             float16 layers, a record a sentence, in a vector store (`elmokit.embedding.store`)
-    words/types          distinct tokens, one a line, in the order of their first occurrence
+    vectors/             float16 layers, one record per sentence, in a vector store (`elmokit.embedding.store`)
+    words/types          distinct tokens, one per line, in order of first occurrence
     words/type_vectors   (V, D) float16: layer 0 of each
-    words/starts         (V + 1,) int64: where the rows of each begin in words/rows
-    words/rows           (N,) int64: rows of the store type by type, ascending within a type
-    words/lines          (S,) int64: the line of the corpus that each sentence is from, counted from 1
-    approximate/         indexes of faiss, one a mix of layers, once asked for (`search`)
+    words/starts         (V + 1,) int64: the start of each type's rows in words/rows
+    words/rows           (N,) int64: rows of the store by type, ascending within a type
+    words/lines          (S,) int64: the corpus line of each sentence, from 1
+    approximate/         faiss indexes, one per mix of layers, built on first use (`search`)
 
-`vectors` grows commit by commit while the corpus is embedded; `words` is made from it and gets its name in one step.
-So an index is finished when `words` stands there, and a build that was killed goes on from its last commit.
+`vectors` grows commit by commit while the corpus is embedded; `words` is computed from it and renamed into place.
+So an index is finished when `words` exists, and an interrupted build resumes from its last commit.
 
 Notation: N tokens, V types, S sentences, L layers, D width of a vector.
 """
@@ -29,22 +29,22 @@ from elmokit.errors import FormatError
 
 VECTORS, WORDS, APPROXIMATE = "vectors", "words", "approximate"
 BLOCK = 1024
-"""Rows that are compared at a time: few enough to stay in a core's cache."""
+"""Rows compared at a time: few enough to stay in a core's cache."""
 _OPEN_CHUNKS = 4096
-"""Maps stay for the next question; the system takes their pages back when it needs them."""
+"""Memory maps stay open for the next query; the system reclaims their pages when needed."""
 INTEGER, HALF = np.dtype("<i8"), np.dtype("<f2")
 
 Rows = NDArray[np.int64]
 
 
 class Occurrence(NamedTuple):
-    """A token where it stands."""
+    """A token in its sentence."""
 
     tokens: tuple[str, ...]
     position: int
-    """From 0."""
+    """Position in the sentence, from 0."""
     line: int
-    """Of the corpus, from 1."""
+    """Line of the corpus, from 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +52,13 @@ class Types:
     """The distinct tokens of a corpus."""
 
     words: list[str]
-    """In the order of their first occurrence."""
+    """In order of first occurrence."""
     counts: Rows  # (V,)
     vectors: Vectors  # (V, D), layer 0
 
     @cached_property
     def numbers(self) -> dict[str, int]:
-        """The number of each."""
+        """The index of each type."""
         return {word: number for number, word in enumerate(self.words)}
 
 
@@ -68,7 +68,7 @@ def is_finished(folder: Path) -> bool:
 
 
 class NeighborIndex:
-    """A finished index: layers of all tokens through memory maps, found by row or by word."""
+    """A finished index: memory-mapped layers of all tokens, accessible by row or by word."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -96,18 +96,18 @@ class NeighborIndex:
 
     @property
     def input(self) -> str:
-        """How the corpus was read."""
+        """Whether the corpus was read as tokens or as text."""
         return str(self.meta.extra.get("input", "tokens"))
 
     def rows_of(self, word: str) -> Rows:
-        """The rows of all occurrences of a word, in the order of the corpus; none if it has none."""
+        """The rows of all occurrences of a word, in corpus order; empty if there are none."""
         number = self.types.numbers.get(word)
         begin, end = (0, 0) if number is None else self._starts[number : number + 2]
         rows: Rows = self._rows[begin:end]
         return rows
 
     def occurrence(self, row: int) -> Occurrence:
-        """The sentence that a row is of, and its place there."""
+        """The sentence of a row, and its position there."""
         chunk = int(np.searchsorted(self._first_rows, row, side="right")) - 1
         local, offsets = row - self._first_rows[chunk], self.store.row_offsets(chunk)
         place = int(np.searchsorted(offsets, local, side="right")) - 1
@@ -115,7 +115,7 @@ class NeighborIndex:
         return Occurrence(self.store.tokens(record), int(local - offsets[place]), int(self._lines[record]))
 
     def blocks(self, rows: Rows | None = None) -> Iterator[tuple[Rows, Vectors]]:
-        """Rows (n,), all or chosen ones in ascending order, with their layers (n, L, D), at most `BLOCK` at a time."""
+        """Rows (n,), all or given ones in ascending order, with layers (n, L, D), at most `BLOCK` at a time."""
         chosen = np.diff(self._first_rows if rows is None else np.searchsorted(rows, self._first_rows))  # (chunks,)
         begin = 0
         for chunk in np.flatnonzero(chosen):
@@ -149,4 +149,4 @@ class NeighborIndex:
 
 
 def _remedy(path: Path) -> str:
-    return f"delete the folder {path.parent} to have it made again"
+    return f"delete the folder {path.parent} to rebuild it"

@@ -1,7 +1,7 @@
-"""The nearest rows by cosine: exactly, over blocks of float16 layers, or from candidates that faiss proposes.
+"""The nearest rows by cosine: exact, over blocks of float16 layers, or among candidates from faiss.
 
-Exact search compares in float32 and then, in float64, those that could be among the nearest: the answer does not
-depend on blocks, threads or the order of sums, and equal vectors have equal cosines.
+Exact search compares all rows in float32, then the possible nearest ones in float64: the result does not depend on
+blocks, threads or the order of sums, and equal vectors have equal cosines.
 
 Notation: n rows of a block, N in all, L layers, D width of a vector.
 """
@@ -24,9 +24,9 @@ from elmokit.filesystem import atomic_path
 from elmokit.progress import ProgressCallback
 
 Identify = Callable[[int], Hashable | None]
-"""What a row shows; of those that show the same the first counts, None is left out."""
+"""The identity of a row: among rows with the same identity the first counts; None excludes a row."""
 _TRAINING_ROWS, _MIN_ROWS = 64, 40
-"""Rows a list of faiss that its centers are found from, and how many there must be (it asks for 39)."""
+"""Rows per faiss list for training its centers, and the minimum (faiss requires 39)."""
 _TINY = 1e-30
 
 
@@ -38,13 +38,13 @@ class Hit(NamedTuple):
 
 
 class Nearest:
-    """The k rows nearest to a vector among all that it is shown; equal cosines go by the lower row.
+    """The k rows nearest to a vector among all rows it receives; ties go to the lower row.
 
     Args:
-        layers: (L, D) of what is looked for.
-        weights: (L,), of the mix in which layers are compared.
-        k: how many to keep.
-        identify: see `Identify`; it is asked only about rows that may be kept.
+        layers: (L, D) layers of the query.
+        weights: (L,) weights of the mix that is compared.
+        k: number of rows to keep.
+        identify: see `Identify`; called only for rows that may be kept.
     """
 
     def __init__(self, layers: Vectors, weights: tuple[float, ...], k: int, identify: Identify) -> None:
@@ -57,20 +57,20 @@ class Nearest:
             raise InputError("the vector to compare with is zero or not finite in this mix: choose other layers.")
         self.vector /= length
         self.wanted = k
-        """How many rows are to be kept."""
+        """Number of rows to keep."""
         self._identify = identify
         self._kept: list[tuple[float, int]] = []  # minus cosine and row, nearest first
-        self._shown: dict[Hashable, tuple[float, int]] = {}  # by what they show
-        self._what: dict[int, Hashable] = {}  # what each row shows
+        self._shown: dict[Hashable, tuple[float, int]] = {}  # by identity
+        self._what: dict[int, Hashable] = {}  # identity of each row
         width = len(self.vector)
         self._margin = 4 * (width + len(weights)) * 2.0**-24 + 1e-5
-        """By no more than this can a cosine in float32 be wrong."""
+        """Upper bound of the error of a cosine in float32."""
         self._query = torch.from_numpy(self.vector.astype(np.float32))  # (D,)
         self._half = np.empty((BLOCK, width), np.float16)
         self._single, self._mixed = torch.empty(BLOCK, width), torch.empty(BLOCK, width)
 
     def feed(self, rows: Rows, layers: Vectors) -> None:
-        """Look at rows (n,) with their layers (n, L, D) in float16; rows must not come twice."""
+        """Process rows (n,) with their layers (n, L, D) in float16; each row may come only once."""
         rough = self._rough_cosines(layers)  # (n,)
         left = np.flatnonzero(rough >= self._least - self._margin)  # (c,)
         count = 4 * self.wanted + 64
@@ -82,7 +82,7 @@ class Nearest:
             count *= 4
 
     def _compare(self, rows: Rows, layers: Vectors) -> None:
-        """Compare rows exactly, and keep what belongs to the nearest."""
+        """Compare rows exactly, and keep the nearest."""
         mixed = mix_rows(layers, self._weights)  # (c, D)
         lengths = np.sqrt((mixed * mixed).sum(-1))  # (c,)
         cosines = (mixed * self.vector).sum(-1) / np.maximum(lengths, _TINY)  # (c,)
@@ -103,7 +103,7 @@ class Nearest:
                 del self._shown[self._what.pop(self._kept.pop()[1])]
 
     def hits(self) -> list[Hit]:
-        """What was kept, nearest first."""
+        """The kept rows, nearest first."""
         return [Hit(row, -negative) for negative, row in self._kept]
 
     @property
@@ -111,7 +111,7 @@ class Nearest:
         return -self._kept[-1][0] if len(self._kept) == self.wanted else -np.inf
 
     def _rough_cosines(self, layers: Vectors) -> NDArray[np.float32]:
-        """Cosines (n,) in float32, without a new array of the size of the rows."""
+        """Cosines (n,) in float32, without allocating an array as large as the rows."""
         count = len(layers)
         half, single, mixed = torch.from_numpy(self._half[:count]), self._single[:count], self._mixed[:count]
         for number, (layer, weight) in enumerate(self._weights.items()):
@@ -128,7 +128,7 @@ class Nearest:
 
 
 def scale_weights(weights: tuple[float, ...]) -> dict[int, float]:
-    """The layers that count, the heaviest with weight 1 or -1: the length of a mix does not matter to a cosine."""
+    """The layers with nonzero weight, scaled so that the largest is 1 or -1: cosines do not depend on the scale."""
     heaviest = max(map(abs, weights))
     return {layer: weight / heaviest for layer, weight in enumerate(weights) if weight}
 
@@ -142,14 +142,14 @@ def mix_rows(layers: Vectors, weights: dict[int, float]) -> NDArray[np.float64]:
 
 
 class ApproximateIndex:
-    """Candidates for the nearest rows by faiss: 8-bit vectors of one mix in √N lists, of which few are looked into.
+    """Candidates for the nearest rows from faiss: 8-bit vectors of one mix in √N lists, of which few are searched.
 
-    It is written beside the index when it is first asked for, and mapped from then on.
+    It is written next to the index on first use, and memory-mapped from then on.
 
     Args:
-        index: the exact one.
-        weights: (L,), of the mix.
-        report: hears how many rows were added.
+        index: the exact index.
+        weights: (L,) weights of the mix.
+        report: receives how many rows were added.
     """
 
     def __init__(
@@ -167,13 +167,13 @@ class ApproximateIndex:
         try:
             self._lists = self._faiss.read_index(str(path), self._faiss.IO_FLAG_MMAP)
         except RuntimeError:
-            raise FormatError(f"{path} is damaged: delete it to have it made again.") from None
+            raise FormatError(f"{path} is damaged: delete it to rebuild it.") from None
         if (self._lists.d, self._lists.ntotal) != (index.meta.width, index.num_tokens):
-            raise FormatError(f"{path} is of another index: delete it to have it made again.")
+            raise FormatError(f"{path} is of another index: delete it to rebuild it.")
         self._lists.nprobe = min(self._lists.nlist, 16 + self._lists.nlist // 32)
 
     def search(self, nearest: Nearest) -> None:
-        """Feed the rows that seem nearest; more of them as long as it keeps fewer than it could."""
+        """Feed the apparently nearest rows, and more of them while fewer than k are kept."""
         count, seen = 8 * nearest.wanted + 64, np.empty(0, np.int64)
         while True:
             count = min(count, self._index.num_tokens)
@@ -201,7 +201,7 @@ class ApproximateIndex:
             self._faiss.write_index(lists, str(temporary))
 
     def _units(self, layers: Vectors) -> NDArray[np.float32]:
-        """Mixed rows (n, D) of length 1."""
+        """Mixed rows (n, D), normalized to length 1."""
         mixed = mix_rows(layers, self._weights)  # (n, D)
         lengths = np.linalg.norm(mixed, axis=1, keepdims=True)  # (n, 1)
         units: NDArray[np.float32] = (mixed / np.maximum(lengths, _TINY)).astype(np.float32)
@@ -209,7 +209,7 @@ class ApproximateIndex:
 
 
 def import_faiss() -> Any:
-    """The library behind approximate search."""
+    """The faiss library."""
     try:
         import faiss
     except ImportError:

@@ -1,4 +1,4 @@
-"""The nearest types of a corpus by layer 0, which reads characters and no context: also for words that it lacks.
+"""The nearest types of a corpus by layer 0, which reads characters without context; works for unseen words too.
 
 Notation: V types, D width of a vector.
 """
@@ -25,12 +25,12 @@ from elmokit.wording import counted
 
 _FORMS = 5
 _FORM_LENGTHS = 2
-"""Near forms may be longer or shorter by so much."""
+"""Maximum difference in length of similar forms."""
 
 
 @dataclass(frozen=True)
 class TypeNeighbor:
-    """A type, how often it stands in the corpus, and its cosine."""
+    """A type, its count in the corpus, and its cosine."""
 
     type: str
     count: int
@@ -38,7 +38,7 @@ class TypeNeighbor:
 
 
 def corpus_types(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> Types:
-    """The types of a corpus without an index of it: only layer 0 is computed, and kept in memory."""
+    """The types of a corpus without an index: only layer 0 is computed, and kept in memory."""
     if actual_input(corpus, input) == "text":
         embedder.check_tokenizer()
     counts: dict[str, int] = {}
@@ -54,7 +54,7 @@ def corpus_types(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INP
 
 
 def find_type_neighbors(embedder: Embedder, types: Types, word: str, k: int = 10) -> list[TypeNeighbor]:
-    """The k types nearest to any string, itself left out."""
+    """The k types nearest to any string, except the string itself."""
     if not word or word.split() != [word]:
         raise InputError(f"the type {word!r} is empty or has white space in it: give one token.")
     if embedder.count_unknown([word]):
@@ -66,7 +66,7 @@ def find_type_neighbors(embedder: Embedder, types: Types, word: str, k: int = 10
 
 
 def nearest_types(types: Types, vector: Vectors, word: str, k: int) -> list[TypeNeighbor]:
-    """The k types nearest to a vector (D,) of a word, that word left out."""
+    """The k types nearest to a word's vector (D,), except the word itself."""
     own = types.numbers.get(word)
     nearest = Nearest(vector[None], (1.0,), k, lambda number: None if number == own else number)
     for begin in range(0, len(types.words), BLOCK):
@@ -87,7 +87,7 @@ def types_panel(found: Sequence[TypeNeighbor]) -> Panel:
 
 
 def types_report(word: str, types: Types, found: Sequence[TypeNeighbor]) -> Report:
-    """What `--type` shows."""
+    """The report of `--type`."""
     number = types.numbers.get(word)
     count = 0 if number is None else int(types.counts[number])
     told = f"It occurs {counted(count, 'time')} in the corpus" if count else "It does not occur in the corpus"
@@ -107,12 +107,12 @@ def types_report(word: str, types: Types, found: Sequence[TypeNeighbor]) -> Repo
 
 
 def to_figures(found: Iterable[TypeNeighbor]) -> list[dict[str, Any]]:
-    """Neighbors as JSON has them."""
+    """Neighbors as JSON values."""
     return [asdict(one) | {"cosine": round(one.cosine, 6)} for one in found]
 
 
 def near_forms(word: str, words: Iterable[str]) -> list[str]:
-    """Words that are written nearly as a word is, for whoever mistyped it; other capitals come first."""
+    """Words with a similar spelling, as suggestions for typing errors; words that differ only in case come first."""
     similar = [other for other in words if abs(len(other) - len(word)) <= _FORM_LENGTHS]
     capitals = [other for other in similar if other.lower() == word.lower() and other != word]
     close = difflib.get_close_matches(word, similar, n=_FORMS + 1, cutoff=0.7)

@@ -1,1 +1,1 @@
-"""What a linear classifier reads off each layer."""
+"""What a linear classifier can read from each layer."""

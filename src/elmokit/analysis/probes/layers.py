@@ -1,4 +1,4 @@
-"""Linear probes of every layer of a model, for any labeling of tokens.
+"""Linear probes of every layer of a model, for any labels of tokens.
 
 Notation: N tokens, T of a sentence, L layers, D width of a vector.
 """
@@ -16,12 +16,12 @@ from elmokit.analysis.probes.linear import PROTOCOL, Training, Vectors, fit_prob
 from elmokit.errors import ConfigError, InputError
 
 TagScore = Callable[[Sequence[Sequence[str]], Sequence[Sequence[str]]], float]
-"""Gold and predicted tags of sentences → a score, more is better."""
+"""Gold and predicted tags of sentences → a score; higher is better."""
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """Sentences with one tag a token."""
+    """Sentences with one tag per token."""
 
     sentences: tuple[tuple[str, ...], ...]
     tags: tuple[tuple[str, ...], ...]
@@ -34,7 +34,7 @@ class Tagged:
 
 @dataclass(frozen=True)
 class Candidate:
-    """What probes of one choice of vectors reached, a figure for each seed."""
+    """The scores of probes on one choice of vectors, one per seed."""
 
     l2: tuple[float, ...]
     dev: tuple[float, ...]
@@ -58,7 +58,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What probes reached with each layer, their mean and all of them side by side."""
+    """The scores of probes on each layer, on their mean and on their concatenation."""
 
     metric: str
     seeds: tuple[int, ...]
@@ -67,12 +67,12 @@ class ProbeResult:
 
     @property
     def chosen(self) -> str:
-        """The layer, or the mean, that is best on dev; the wider concatenation does not take part."""
+        """The layer, or the mean, that is best on dev; the wider concatenation is not considered."""
         return max((name for name in self.candidates if name != "concatenated"), key=self._dev_mean)
 
     @property
     def best(self) -> Candidate:
-        """The figures of the chosen one."""
+        """The scores of the chosen vectors."""
         return self.candidates[self.chosen]
 
     def _dev_mean(self, name: str) -> float:
@@ -80,7 +80,7 @@ class ProbeResult:
 
 
 def tag_accuracy(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> float:
-    """Share of the tokens with the right tag."""
+    """Share of the tokens with the correct tag."""
     pairs = [pair for g, p in zip(gold, predicted, strict=True) for pair in zip(g, p, strict=True)]
     return sum(g == p for g, p in pairs) / len(pairs)
 
@@ -99,12 +99,12 @@ def probe_tags(
 
     Args:
         embed: gives the layers of tokenized sentences, e.g. `layers_of(embedder)`.
-        sets: "train", "dev" and "test"; layers, strengths of L2 and nothing else are chosen on dev.
-        metric: what to call the score.
-        score: how predicted tags are judged, on dev and test alike.
-        seeds: of the order of the batches.
+        sets: "train", "dev" and "test"; only layers and L2 strengths are chosen on dev.
+        metric: the name of the score.
+        score: computes the score of predicted tags, on dev and test.
+        seeds: random seeds of the order of the batches, one probe each.
         training: how each probe is trained.
-        candidates: names of the vectors to probe; None is all of them.
+        candidates: names of the vectors to probe; None probes all.
     """
     layers = {name: _collect(embed, sets[name]) for name in ("train", "dev", "test")}
     tags = sorted(set(sets["train"].flat_tags))
@@ -127,13 +127,13 @@ def probe_tags(
 
 
 def candidate_names(num_layers: int) -> list[str]:
-    """What can be probed of a model with so many layers; one layer has no mean."""
+    """Names of the vectors that can be probed for this number of layers; one layer has no mean."""
     single = [f"layer {number}" for number in range(num_layers)]
     return [*single, "mean", "concatenated"] if num_layers > 1 else single
 
 
 def pick_vectors(layers: Vectors, candidate: str) -> Vectors:
-    """The vectors (N, D) or (N, L·D) that a candidate's name means, of layers (L, N, D)."""
+    """The vectors (N, D) or (N, L·D) of a candidate, from layers (L, N, D)."""
     if candidate not in candidate_names(len(layers)):
         raise ConfigError(
             f"vectors {candidate!r} are unknown: choose one of {', '.join(candidate_names(len(layers)))}."
@@ -148,7 +148,7 @@ def pick_vectors(layers: Vectors, candidate: str) -> Vectors:
 
 
 def _collect(embed: Embed, tagged: Tagged) -> Vectors:
-    """All layers of all tokens in one array (L, N, D), float16 to halve its size."""
+    """All layers of all tokens in one array (L, N, D), as float16 to halve its size."""
     num_tokens, place = len(tagged.flat_tags), 0
     if not num_tokens:
         raise InputError("there is no sentence to probe: give at least one in train, dev and test.")
@@ -163,7 +163,7 @@ def _collect(embed: Embed, tagged: Tagged) -> Vectors:
 
 
 def _sentences_of(tags: list[str], tagged: Tagged) -> list[list[str]]:
-    """Cut a list of all tags into sentences."""
+    """Split a list of all tags into sentences."""
     return list(_cut(tags, [len(sentence) for sentence in tagged.sentences]))
 
 
@@ -175,7 +175,7 @@ def _cut(tags: list[str], lengths: Sequence[int]) -> Iterator[list[str]]:
 
 
 def find_file(folder: Path, ending: str) -> Path:
-    """The one file of a folder whose name ends so, plain or compressed."""
+    """The only file of a folder with this name ending, plain or compressed."""
     found = sorted(path for suffix in ("", ".gz", ".xz", ".bz2") for path in folder.glob(f"*{ending}{suffix}"))
     if len(found) != 1:
         listed = ", ".join(path.name for path in found) or "none"

@@ -1,6 +1,6 @@
-"""Linear probes: how much of a labeling one softmax per token reads off frozen vectors.
+"""Linear probes: how well one softmax per token predicts labels from frozen vectors.
 
-Notation: N tokens, B of a batch, D width of a vector, Y labels, K strengths of L2 that are trained side by side.
+Notation: N tokens, B of a batch, D width of a vector, Y labels, K strengths of L2 that are trained together.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,25 +16,25 @@ from elmokit.errors import ConfigError, InputError
 
 L2_GRID = (0.0, 1e-5, 1e-4, 1e-3)
 CHUNK = 65_536
-"""Vectors that are converted or labeled at a time."""
+"""Number of vectors to convert or label at a time."""
 Vectors = NDArray[np.floating[Any]]
 Labels = NDArray[np.integer[Any]]
 Score = Callable[[NDArray[np.int64]], float]
-"""How good the predicted labels (N,) of a set are; more is better."""
+"""Score of the predicted labels (N,) of a set; higher is better."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """How a probe is trained: Adam, its rate falling in a line to 0, on batches drawn anew in every epoch."""
+    """How a probe is trained: Adam with a learning rate that falls linearly to 0, on batches shuffled every epoch."""
 
     l2: tuple[float, ...] = L2_GRID
-    """Strengths of L2 on the weight (not the bias) to choose from on the dev set."""
+    """L2 strengths for the weight (not the bias), chosen on the dev set."""
     epochs: int = 10
     batch_size: int = 512
     learning_rate: float = 3e-3
 
     def __post_init__(self) -> None:
-        """Refuse what trains nothing."""
+        """Refuse invalid settings."""
         if not self.l2 or min(self.l2) < 0:
             raise ConfigError(f"l2 {self.l2} must name at least one strength, none below 0.")
         if self.epochs < 1 or self.batch_size < 1:
@@ -46,14 +46,14 @@ PROTOCOL = Training()
 
 @dataclass(frozen=True, eq=False)
 class LinearProbe:
-    """A softmax over standardized vectors, of which only the best label is asked for."""
+    """A softmax classifier over standardized vectors."""
 
     mean: Tensor  # (D,)
     scale: Tensor  # (D,)
     weight: Tensor  # (D, Y)
     bias: Tensor  # (Y,)
     l2: float
-    """The strength that was chosen."""
+    """The chosen L2 strength."""
     dev_score: float
 
     def predict(self, vectors: Vectors) -> NDArray[np.int64]:
@@ -73,17 +73,17 @@ def fit_probe(
     training: Training = PROTOCOL,
     score: Score | None = None,
 ) -> LinearProbe:
-    """Train a probe for each strength of L2 and keep the one that is best on dev.
+    """Train one probe per L2 strength and keep the best on dev.
 
     Args:
-        train: (N, D), float32 or float16; mean and deviation of each column are taken from it.
+        train: (N, D), float32 or float16; also determines mean and deviation of each column.
         train_labels: (N,), from 0 on.
-        dev: (N', D), to choose by.
-        dev_labels: (N',); a label that training never saw, such as -1, counts as missed.
-        num_labels: Y; None takes the labels of train.
-        seed: of the order of the batches; weights begin at zero.
-        training: strengths of L2, length and rate.
-        score: what to choose by, from the labels predicted for dev; None is the share that is right.
+        dev: (N', D), for model selection.
+        dev_labels: (N',); a label that is not in training, such as -1, counts as an error.
+        num_labels: Y; None takes it from the training labels.
+        seed: random seed of the order of the batches; weights start at zero.
+        training: L2 strengths, number of epochs and learning rate.
+        score: the score for model selection, from the labels predicted for dev; None is accuracy.
     """
     (probe,) = fit_probes(
         train, train_labels, dev, dev_labels, num_labels=num_labels, seeds=[seed], training=training, score=score
@@ -102,7 +102,7 @@ def fit_probes(
     training: Training = PROTOCOL,
     score: Score | None = None,
 ) -> list[LinearProbe]:
-    """As `fit_probe`, for several seeds on one copy of the vectors."""
+    """Like `fit_probe`, for several seeds on one copy of the vectors."""
     _check_vectors(train, None)
     _check_vectors(dev, train.shape[1])
     if len(train) == 0 or len(train_labels) != len(train) or len(dev_labels) != len(dev):
@@ -129,9 +129,9 @@ def fit_probes(
 
 
 def _train(rows: Tensor, labels: Tensor, num_labels: int, seed: int, training: Training) -> tuple[Tensor, Tensor]:
-    """Weights (K, D, Y) and biases (K, Y): one softmax for each strength of L2, all on the same batches.
+    """Weights (K, D, Y) and biases (K, Y): one softmax per L2 strength, all on the same batches.
 
-    They stand side by side in one matrix, and the gradient of softmax regression is short enough to write out.
+    They form one matrix, and the gradient of softmax regression is short enough to write by hand.
     """
     (num_rows, width), num_probes = rows.shape, len(training.l2)
     weight = torch.zeros(width, num_probes * num_labels)  # (D, K·Y)
@@ -159,7 +159,7 @@ def _train(rows: Tensor, labels: Tensor, num_labels: int, seed: int, training: T
 
 
 def _moments(vectors: Vectors) -> tuple[Tensor, Tensor]:
-    """Mean and deviation of each column; a column that never changes has deviation 1."""
+    """Mean and standard deviation of each column; a constant column has deviation 1."""
     total, squares = np.zeros(vectors.shape[1]), np.zeros(vectors.shape[1])  # (D,), (D,)
     for start in range(0, len(vectors), CHUNK):
         total += vectors[start : start + CHUNK].sum(0, dtype=np.float64)
@@ -168,13 +168,13 @@ def _moments(vectors: Vectors) -> tuple[Tensor, Tensor]:
         squares += ((vectors[start : start + CHUNK] - mean) ** 2).sum(0)
     deviation = np.sqrt(squares / len(vectors))  # (D,)
     if not np.isfinite(deviation).all():
-        raise InputError("vectors of train hold numbers that are not finite: look at what computed them.")
+        raise InputError("vectors of train contain numbers that are not finite: check how they were computed.")
     deviation[deviation <= 1e-7 * np.abs(mean)] = 1
     return torch.from_numpy(mean).float(), torch.from_numpy(deviation).float()
 
 
 def _standardise(vectors: Vectors, mean: Tensor, scale: Tensor) -> Tensor:
-    """A float32 copy (N, D) with the mean taken off and the deviation divided out."""
+    """A standardized float32 copy (N, D)."""
     rows = torch.from_numpy(vectors.astype(np.float32))  # (N, D)
     return rows.sub_(mean).div_(scale)
 
@@ -187,4 +187,6 @@ def _predict(rows: Tensor, weight: Tensor, bias: Tensor) -> NDArray[np.int64]:
 def _check_vectors(vectors: Vectors, width: int | None) -> None:
     if vectors.ndim != 2 or width not in (None, vectors.shape[-1]):
         expected = f"(N, {width or 'D'})"
-        raise InputError(f"vectors have shape {vectors.shape}, expected {expected}: give one row a token, all as wide.")
+        raise InputError(
+            f"vectors have shape {vectors.shape}, expected {expected}: give one row per token, of one width."
+        )

@@ -1,4 +1,4 @@
-"""Named-entity probes: what each layer knows of names, on CoNLL-2003, without a CRF."""
+"""Named entity recognition probes: what each layer knows about names, on CoNLL-2003, without a CRF."""
 
 from collections.abc import Sequence
 from itertools import islice
@@ -14,7 +14,7 @@ FILES = {"train": "eng.train", "dev": "eng.testa", "test": "eng.testb"}
 
 
 def read_ner(path: Path, *, max_sentences: int | None = None) -> Tagged:
-    """The first sentences of a CoNLL-2003 file, all if not said, with IOB2 tags."""
+    """The first sentences of a CoNLL-2003 file, by default all, with IOB2 tags."""
     examples = list(islice(read_conll2003(path), max_sentences))
     return Tagged(tuple(example.tokens for example in examples), tuple(example.tags for example in examples))
 
@@ -32,11 +32,11 @@ def probe_ner(
 
     Args:
         embed: gives the layers of tokenized sentences, e.g. `layers_of(embedder)`.
-        data_dir: folder of eng.train, eng.testa (to choose on) and eng.testb, plain or compressed.
-        seeds: a probe is trained with each.
+        data_dir: folder with eng.train, eng.testa (development set) and eng.testb, plain or compressed.
+        seeds: random seeds, one probe each.
         training: how a probe is trained.
-        max_sentences: of each file; None takes all.
-        candidates: which vectors to probe, as `candidate_names` calls them; None is all.
+        max_sentences: maximum number of sentences per file; None uses all.
+        candidates: which vectors to probe, by the names of `candidate_names`; None probes all.
     """
     sets = {name: read_ner(find_file(data_dir, file), max_sentences=max_sentences) for name, file in FILES.items()}
     return probe_tags(

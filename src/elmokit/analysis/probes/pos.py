@@ -1,4 +1,4 @@
-"""Part-of-speech probes: what each layer knows of syntax, on a Universal Dependencies treebank."""
+"""Part-of-speech probes: what each layer knows about syntax, on a Universal Dependencies treebank."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DE
 
 @dataclass(frozen=True)
 class PosExample:
-    """A sentence with the treebank's own tags and the universal ones."""
+    """A sentence with the treebank's own tags and the universal tags."""
 
     tokens: tuple[str, ...]
     xpos: tuple[str, ...]
@@ -26,7 +26,7 @@ class PosExample:
 
 
 def read_conllu(path: Path) -> Iterator[PosExample]:
-    """Stream the words of a CoNLL-U file; multiword tokens (`1-2`) and empty nodes (`1.1`) are no words."""
+    """Stream the words of a CoNLL-U file; multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped."""
     for sentence in read_columns(path, COLUMNS, separator="\t", comments=True):
         words = []
         for row in sentence.rows:
@@ -43,7 +43,7 @@ def read_conllu(path: Path) -> Iterator[PosExample]:
 
 
 def read_pos(path: Path, *, tags: TagSet = "xpos", max_sentences: int | None = None) -> Tagged:
-    """The first sentences of a CoNLL-U file, all if not said, with tags of one kind."""
+    """The first sentences of a CoNLL-U file, by default all, with tags of one kind."""
     if tags not in ("xpos", "upos"):
         raise ConfigError(f"tags {tags!r} are unknown: choose xpos or upos.")
     examples = list(islice(read_conllu(path), max_sentences))
@@ -67,13 +67,13 @@ def probe_pos(
 
     Args:
         embed: gives the layers of tokenized sentences, e.g. `layers_of(embedder)`.
-        data_dir: a treebank: one file each whose name ends in train.conllu, dev.conllu and test.conllu, plain or
-            compressed.
-        tags: the treebank's own (xpos) or universal ones.
-        seeds: a probe is trained with each.
+        data_dir: folder of a treebank, with one file each that ends in train.conllu, dev.conllu and test.conllu, plain
+            or compressed.
+        tags: the treebank's own tags (xpos) or universal tags (upos).
+        seeds: random seeds, one probe each.
         training: how a probe is trained.
-        max_sentences: of each file; None takes all.
-        candidates: which vectors to probe, as `candidate_names` calls them; None is all.
+        max_sentences: maximum number of sentences per file; None uses all.
+        candidates: which vectors to probe, by the names of `candidate_names`; None probes all.
     """
     sets = {
         name: read_pos(find_file(data_dir, f"{name}.conllu"), tags=tags, max_sentences=max_sentences)

@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPER = {"layer 1": 97.3, "layer 2": 96.8}
-"""The paper's biLM on the Wall Street Journal part of the Penn Treebank, whose tags are XPOS's."""
+"""The paper's biLM on the Wall Street Journal part of the Penn Treebank, whose tags correspond to XPOS."""
 _NAMES: dict[TagSet, str] = {"xpos": "XPOS", "upos": "UPOS"}
 
 
 def pos_report(
     results: Mapping[TagSet, ProbeResult], *, model: str, data: str, num_tokens: Mapping[str, int]
 ) -> Report:
-    """Accuracy by layer and kind of tags, the paper's rows below.
+    """Accuracy by layer and kind of tags, followed by the paper's rows.
 
     Args:
-        results: what probes of each kind of tags found, with the same candidates.
+        results: probe results for each kind of tags, with the same candidates.
         model: the biLM's name.
         data: the treebank's name.
-        num_tokens: of train, dev and test.
+        num_tokens: number of tokens of train, dev and test.
     """
     first = next(iter(results.values()))
     header = ["vectors"]

@@ -1,1 +1,1 @@
-"""What runs of tasks say of the layers: mixing, placement, sample efficiency, learned weights."""
+"""What task runs show about the layers: mixing, placement, sample efficiency, learned weights."""

@@ -1,7 +1,7 @@
 """The layer weights that tasks learned, as in the paper's Figure 2.
 
-A mix gives γ Σ s_j h_j with s = softmax(w). Runs that differ in nothing but their seed are averaged; runs of one task
-that differ in a setting or in their biLM stay apart, and their rows say in what.
+A mix gives γ Σ s_j h_j with s = softmax(w). Runs that differ only in their seed are averaged; runs of one task that
+differ in a setting or in their biLM are separate rows, whose labels name the difference.
 """
 
 import json
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 PLACES = ("input", "output")
 LOW, HIGH = 1 / 3, 2 / 3
-"""Shares that the paper's figure marks: smaller ones by lines, greater ones by dots."""
+"""Shares that the paper's figure marks: smaller ones with lines, larger ones with dots."""
 PAPER = (
     "The paper's Figure 2 has no numbers. It says: at the input, tasks favor the first biLSTM layer, coreference and "
     "SQuAD strongly; at the output, weights are balanced, with a slight preference for the lower layers."
@@ -41,31 +41,31 @@ _MIX = "inputs.elmo.mixes.mixes.{number}.{part}"
 
 @dataclass(frozen=True)
 class Mix:
-    """What was learned at one place of a task model."""
+    """The mix learned at one place of a task model."""
 
     place: str
     shares: tuple[float, ...]
-    """Of each layer, summing to 1."""
+    """Weight of each layer; they sum to 1."""
     gamma: float
 
 
 @dataclass(frozen=True)
 class RunMixes(TrainedRun):
-    """The mixes of one trained task model, and what it was trained with."""
+    """The mixes of one trained task model, and its settings."""
 
     mixes: tuple[Mix, ...]
 
 
 @dataclass(frozen=True)
 class MixRow:
-    """The mixes of runs that differ in their seeds only, at one place."""
+    """The mixes at one place, of runs that differ only in their seeds."""
 
     label: str
     task: str
     place: str
     seeds: tuple[int, ...]
     shares: NDArray[np.float64] = field(repr=False)
-    """(S, L), a row a seed."""
+    """(S, L), one row per seed."""
     gammas: tuple[float, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -83,7 +83,7 @@ class MixRow:
 
 
 def read_mixes(path: Path) -> RunMixes:
-    """The mixes of a task's run folder or of a model folder; the biLM itself is not needed."""
+    """The mixes in a task's run folder or model folder; the biLM itself is not needed."""
     folder = path / "model" if (path / "model" / TASK_MODEL).is_file() else path
     if not (folder / TASK_MODEL).is_file():
         if sentence := mistaken(path, "a task's run or its model", TASK_RUN):
@@ -122,13 +122,13 @@ def read_mixes(path: Path) -> RunMixes:
 def _mix(path: Path, place: str, weights: NDArray[Any], gamma: NDArray[Any]) -> Mix:
     raw = weights.astype(np.float64)  # (L,)
     if raw.ndim != 1 or not raw.size or not np.isfinite(raw).all() or gamma.shape or not np.isfinite(gamma):
-        raise FormatError(f"{path}: the mix at the {place} has no finite weights of layers: train the model anew.")
+        raise FormatError(f"{path}: the mix at the {place} has no finite layer weights: train the model again.")
     shares = np.exp(raw - raw.max())  # (L,)
     return Mix(place, tuple((shares / shares.sum()).tolist()), float(gamma))
 
 
 def average_mixes(runs: Sequence[RunMixes]) -> list[MixRow]:
-    """A row for each task and place, in the order given; more rows where runs of a task have other settings."""
+    """One row per task and place, in the given order; more rows if runs of a task have different settings."""
     rows = []
     for label, own in group_runs(runs):
         for number, mix in enumerate(own[0].mixes):
@@ -140,7 +140,7 @@ def average_mixes(runs: Sequence[RunMixes]) -> list[MixRow]:
 
 
 def layer_weights_report(rows: Sequence[MixRow]) -> Report:
-    """The weights as a table and a heat map a place."""
+    """The weights as a table, and one heat map per place."""
     num_layers = max(row.shares.shape[1] for row in rows)
     header = ("task", "place", "seeds", *(f"layer {number}" for number in range(num_layers)), "γ")
 
@@ -173,7 +173,7 @@ def layer_weights_report(rows: Sequence[MixRow]) -> Report:
 
 
 def _draw(figure: "Figure", *, rows: Sequence[MixRow], num_layers: int) -> None:
-    """A panel for each place, with the same rows in all of them."""
+    """One panel per place, with the same rows."""
     from matplotlib.patches import Rectangle
 
     labels = list(dict.fromkeys(row.label for row in rows))
@@ -199,7 +199,7 @@ def _draw(figure: "Figure", *, rows: Sequence[MixRow], num_layers: int) -> None:
 
 
 def _draw_panel(axes: "Axes", shares: NDArray[np.float64]) -> None:
-    """Shares (R, L) as squares; a task without ELMo at this place stays empty."""
+    """Shares (R, L) as squares; the row of a task without ELMo at this place is empty."""
     from matplotlib.patches import Rectangle
 
     picture = axes.imshow(shares, cmap="YlGnBu", vmin=0, vmax=1, aspect="auto")

@@ -1,4 +1,4 @@
-"""The dev scores of task runs by epoch: has training converged, and which side learns faster?"""
+"""The development scores of task runs by epoch: has training converged, and which variant learns faster?"""
 
 import json
 from collections.abc import Sequence
@@ -26,17 +26,17 @@ class RunCurve(TrainedRun):
 
     metric: str
     points: tuple[tuple[float, float], ...]
-    """Epochs so far, with parts of one, and the score on dev."""
+    """Epochs so far, including fractions, and the score on dev."""
 
     @property
     def best(self) -> tuple[float, float]:
-        """The first of the best evaluations, which is the one that counts."""
+        """The first of the best evaluations, whose model is kept."""
         return max(self.points, key=lambda point: point[1])
 
 
 @dataclass(frozen=True)
 class CurveGroup:
-    """Runs that differ in their seeds only."""
+    """Runs that differ only in their seeds."""
 
     label: str
     metric: str
@@ -49,7 +49,7 @@ class CurveGroup:
 
 
 def read_curve(path: Path) -> RunCurve:
-    """The evaluations of a finished run of a task."""
+    """The evaluations of a finished task run."""
     from elmokit.tasks.registry import TASKS
 
     if not (path / "result.json").is_file():
@@ -74,12 +74,12 @@ def read_curve(path: Path) -> RunCurve:
 
 
 def group_curves(curves: Sequence[RunCurve]) -> list[CurveGroup]:
-    """Runs of the same settings together, in the order given."""
+    """Runs grouped by settings, in the given order."""
     return [CurveGroup(label, own[0].metric, tuple(own)) for label, own in group_runs(curves)]
 
 
 def learning_curves_report(groups: Sequence[CurveGroup]) -> Report:
-    """A picture a task, and a table: the best score, when it was there, and how long training went on."""
+    """One plot per task, and a table: the best score, its epoch, and the length of training."""
     rows = []
     for group in groups:
         bests = [curve.best for curve in group.curves]

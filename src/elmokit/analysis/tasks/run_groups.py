@@ -1,4 +1,4 @@
-"""Runs of tasks in groups: those that differ in nothing but their seed, and in what a group is unlike the others."""
+"""Groups of task runs that differ only in their seed, and how a group differs from the others."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,16 +15,16 @@ _ELMO = "elmo."
 
 @dataclass(frozen=True)
 class TrainedRun:
-    """What a run was trained with."""
+    """The settings of a run."""
 
     path: Path
     config: TaskConfig
     bilm: str
-    """The biLM's fingerprint; empty without one."""
+    """The biLM's fingerprint; empty without a biLM."""
 
     @cached_property
     def settings(self) -> dict[str, str]:
-        """By dotted name, as JSON: all that may differ between groups, and of ELMo nothing without a biLM."""
+        """By dotted name, as JSON: all settings that may differ between groups; without a biLM, none of ELMo."""
         flat = dict(_flatten(self.config.model_dump(mode="json", exclude={"seed"})))
         return {name: value for name, value in flat.items() if self.bilm or not name.startswith(_ELMO)}
 
@@ -33,7 +33,7 @@ _Run = TypeVar("_Run", bound=TrainedRun)
 
 
 def read_settings(content: Mapping[str, Any]) -> tuple[TaskConfig, str]:
-    """Settings and biLM out of a task model's or a result's JSON; settings that are younger have their defaults."""
+    """Settings and biLM from the JSON of a task model or a result; newer settings have their defaults."""
     return TaskConfig.model_validate(content["config"]), content["bilm"]["fingerprint"] if content["bilm"] else ""
 
 
@@ -48,7 +48,7 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str
 
 
 def group_runs(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
-    """Groups with their labels, in the order given; a seed may be in a group once."""
+    """Groups with their labels, in the given order; a group has each seed at most once."""
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[_Run]] = {}
     for run in runs:
         own = groups.setdefault((run.bilm, tuple(run.settings.items())), [])
@@ -64,7 +64,7 @@ def group_runs(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
 
 
 def _label(run: TrainedRun, same_task: Sequence[TrainedRun]) -> str:
-    """The task, and in what this run is unlike others of it."""
+    """The task, and how this run differs from other runs of it."""
     unlike = []
     with_elmo = [other for other in same_task if other.bilm]
     if 0 < len(with_elmo) < len(same_task):

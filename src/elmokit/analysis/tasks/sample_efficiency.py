@@ -1,7 +1,7 @@
-"""Score against the share of the training data, with and without ELMo: the paper's Figure 1.
+"""Scores by share of the training data, with and without ELMo: the paper's Figure 1.
 
-Two things are asked of the curves: after how many epochs ELMo passes the best that the baseline ever reaches, and with
-how much of the data it equals the baseline on all of them.
+The curves answer two questions: after how many epochs ELMo exceeds the baseline's best score, and with how much of the
+data it equals the baseline on all of the data.
 """
 
 import math
@@ -30,48 +30,48 @@ _LEGEND = (
 )
 
 
-class Need(NamedTuple):
-    """How much of the training data gives a score."""
+class DataNeeded(NamedTuple):
+    """The share of the training data that is needed to reach a score."""
 
     share: float | None
-    """None: no share that was tried does."""
+    """None if no tested share reaches the score."""
     is_bound: bool = False
-    """Whether the smallest share does already, so that less might too."""
+    """Whether the smallest tested share reaches it, so that less may be enough."""
 
 
-class Race(NamedTuple):
-    """The epochs of a seed to a score on dev."""
+class EpochsToBaseline(NamedTuple):
+    """The epochs until the baseline's best score on dev, for one seed."""
 
     best: float
-    """The best that the baseline reaches."""
+    """The baseline's best score."""
     baseline: float
-    """Epochs to it."""
+    """Epochs until the baseline reaches it."""
     elmo: float | None
-    """Epochs until ELMo is above it; None if it never is."""
+    """Epochs until ELMo exceeds it; None if it never does."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """Both sides on one share of the training data."""
+    """Baseline and ELMo on one share of the training data."""
 
     share: float
     num_examples: int
     scores: Comparison
-    races: tuple[Race, ...]
-    """One a seed."""
+    races: tuple[EpochsToBaseline, ...]
+    """One per seed."""
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Both sides on growing shares."""
+    """Baseline and ELMo on increasing shares."""
 
     task: str
     metric: str
     points: tuple[Point, ...]
 
     @property
-    def needs(self) -> tuple[Need, ...]:
-        """With how much data ELMo equals the baseline on each share."""
+    def needs(self) -> tuple[DataNeeded, ...]:
+        """How much data ELMo needs to equal the baseline on each share."""
         shares = [point.share for point in self.points]
         elmo = [fmean(point.scores.others[0].test) for point in self.points]
         return tuple(find_need(shares, elmo, fmean(point.scores.baseline.test)) for point in self.points)
@@ -94,13 +94,13 @@ class Curve:
 def share_variants(
     experiment: Experiment, bilm: str, shares: Sequence[float], *, least_steps: int = LEAST_STEPS
 ) -> list[tuple[Variant, Variant]]:
-    """The baseline and ELMo for each share of the training data, with as many steps as each other.
+    """The baseline and ELMo for each share of the training data, with equal numbers of steps.
 
     Args:
         experiment: the task and its data.
-        bilm: what ELMo comes from.
-        shares: of the training examples.
-        least_steps: a run on a small share goes through it more often, so that it may take so many steps.
+        bilm: the biLM for ELMo.
+        shares: shares of the training examples.
+        least_steps: a run on a small share makes more passes, so that it may take this number of steps.
     """
     config, num_all = experiment.config(), len(experiment.read_sets()["train"])
     pairs = []
@@ -117,17 +117,17 @@ def share_variants(
 
 
 def find_budget(config: TaskConfig, num_all: int, num_part: int, least_steps: int) -> tuple[tuple[str, str], ...]:
-    """Settings that give a run on a part of the examples enough steps, and as many looks at dev as one on all has.
+    """Settings that give a run on a subset enough steps, and as many evaluations on dev as a run on all examples.
 
-    Without them a small part would end by patience before anything is learned. On all examples nothing is changed, and
-    no part gets more steps than these.
+    Without them, patience would stop a run on a small subset before anything is learned. The settings for all examples
+    do not change, and no subset gets more steps than all examples.
     """
     if num_part == num_all:
         return ()
     accumulate, num_epochs = config.loop.accumulate, config.num_epochs
 
     def steps(num_examples: int) -> int:
-        """Of all epochs."""
+        """Number of steps of all epochs."""
         return max(1, max(1, num_examples // config.batch_size) * num_epochs // accumulate)
 
     most = config.loop.max_steps or math.inf
@@ -143,7 +143,7 @@ def find_budget(config: TaskConfig, num_all: int, num_part: int, least_steps: in
 
 
 def find_curve(runs: Runs, pairs: Sequence[tuple[Variant, Variant]]) -> Curve:
-    """What the runs say, share by share from the smallest."""
+    """The results of the runs, by share, smallest first."""
     experiment = runs.experiment
     points = []
     for baseline, elmo in pairs:
@@ -155,39 +155,39 @@ def find_curve(runs: Runs, pairs: Sequence[tuple[Variant, Variant]]) -> Curve:
     return Curve(experiment.task.name, experiment.task.metric, tuple(points))
 
 
-def find_need(shares: Sequence[float], scores: Sequence[float], goal: float) -> Need:
-    """The smallest share with which a curve reaches a score, on straight lines between its points over log(share).
+def find_need(shares: Sequence[float], scores: Sequence[float], goal: float) -> DataNeeded:
+    """The smallest share with which a curve reaches a score, by linear interpolation over log(share).
 
     Args:
-        shares: growing.
-        scores: one a share; they need not grow.
-        goal: the score.
+        shares: shares in increasing order.
+        scores: one score per share; they need not increase.
+        goal: the score to reach.
     """
     if scores[0] >= goal:
-        return Need(shares[0], is_bound=True)
+        return DataNeeded(shares[0], is_bound=True)
     for number in range(1, len(shares)):
         low, high = scores[number - 1], scores[number]
         if high >= goal:
             way = (goal - low) / (high - low)
-            return Need(math.exp((1 - way) * math.log(shares[number - 1]) + way * math.log(shares[number])))
-    return Need(None)
+            return DataNeeded(math.exp((1 - way) * math.log(shares[number - 1]) + way * math.log(shares[number])))
+    return DataNeeded(None)
 
 
-def find_race(baseline: Sequence[tuple[float, float]], elmo: Sequence[tuple[float, float]]) -> Race:
-    """Who is where first, from the epochs and dev scores of every evaluation of the two."""
+def find_race(baseline: Sequence[tuple[float, float]], elmo: Sequence[tuple[float, float]]) -> EpochsToBaseline:
+    """The epochs until the baseline's best score, from epochs and dev scores of all evaluations of both runs."""
     best = max(score for _, score in baseline)
     passed = next((epoch for epoch, score in elmo if score > best), None)
-    return Race(best, next(epoch for epoch, score in baseline if score == best), passed)
+    return EpochsToBaseline(best, next(epoch for epoch, score in baseline if score == best), passed)
 
 
-def _race(runs: Runs, baseline: Variant, elmo: Variant, seed: int) -> Race:
-    """Of one seed, out of the logs of its two runs."""
+def _race(runs: Runs, baseline: Variant, elmo: Variant, seed: int) -> EpochsToBaseline:
+    """The same for one seed, from the logs of its two runs."""
     first, second = (read_curve(runs.experiment.folder(variant, seed)).points for variant in (baseline, elmo))
     return find_race(first, second)
 
 
 def report_curve(curve: Curve, runs: Runs, *, least_steps: int = LEAST_STEPS) -> Report:
-    """The curve with its bands, a table, and what they say in words."""
+    """The curve with its bands, a table, and a summary in words."""
     rows: list[tuple[Cell, ...]] = []
     for point, need in zip(curve.points, curve.needs, strict=True):
         baseline, elmo = point.scores.baseline, point.scores.others[0]
@@ -203,16 +203,16 @@ def report_curve(curve: Curve, runs: Runs, *, least_steps: int = LEAST_STEPS) ->
             Table(f"Test {curve.metric} by share of the training data", header, tuple(rows)),
             chart_curve(curve),
             *statements.values(),
-            f"{P_TEXT} Every seed draws its own examples, the same for both sides, and a smaller share lies inside a "
-            f"larger one. A run on a small share may take {least_steps:,} steps, though no more than one on all, and "
-            "looks at dev as often as that.",
+            f"{P_TEXT} Every seed draws its own examples, the same with and without ELMo; a smaller share is a "
+            f"subset of a larger one. A run on a small share may take {least_steps:,} steps, but no more than a run on "
+            "all examples, and is evaluated on dev as often.",
         ),
         {**curve.to_dict(), "statements": statements, "least_steps": least_steps, "setting": runs.setting()},
     )
 
 
 def say_epochs(curve: Curve) -> str:
-    """After how many epochs the baseline is at its best, and ELMo above that, on the largest share."""
+    """The epochs until the baseline's best score, and until ELMo exceeds it, on the largest share."""
     last = curve.points[-1]
     best, epochs = fmean(race.best for race in last.races), [race.baseline for race in last.races]
     passed = [race.elmo for race in last.races if race.elmo is not None]
@@ -230,7 +230,7 @@ def say_epochs(curve: Curve) -> str:
 
 
 def say_data(curve: Curve) -> str:
-    """With how much of the data ELMo equals the baseline on the largest share."""
+    """How much data ELMo needs to equal the baseline on the largest share."""
     last, need = curve.points[-1], curve.needs[-1]
     goal = f"the baseline's test {curve.metric} on {_percent(last.share)} ({fmean(last.scores.baseline.test):.2f})"
     if need.share is None:
@@ -252,14 +252,14 @@ def _percent(share: float) -> str:
     return f"{100 * share:.3g}%"
 
 
-def _need_text(need: Need) -> str:
+def _need_text(need: DataNeeded) -> str:
     if need.share is None:
         return "not reached"
     return f"at most {_percent(need.share)}" if need.is_bound else _percent(need.share)
 
 
 def chart_curve(curve: Curve) -> Chart:
-    """Both sides over growing shares of the training data."""
+    """Baseline and ELMo over increasing shares of the training data."""
     sides = [side for point in curve.points for side in (point.scores.baseline, point.scores.others[0])]
     start = axis_start(fmean(side.test) + sign * deviation(side.test) for side in sides for sign in (-1, 1))
     return Chart(

@@ -1,6 +1,6 @@
-"""What of ELMo a task profits from: which layers in which mix (the paper's Table 2), and where it goes (Table 3).
+"""Which parts of ELMo help a task: layers and their mix (the paper's Table 2), and where ELMo is added (Table 3).
 
-Both are a task in several variants over seeds, beside the baseline and, where the paper has the task, beside its rows.
+Both compare variants of a task over seeds with the baseline and, if the paper has the task, with its rows.
 """
 
 from collections.abc import Mapping
@@ -23,21 +23,21 @@ Changes = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True)
 class Study:
-    """Variants of ELMo in a task, and what the paper says of them."""
+    """Variants of ELMo in a task, and the paper's results for them."""
 
     name: str
     title: str
     table: str
-    """Of the paper."""
+    """The table in the paper."""
     varied: tuple[str, ...]
-    """Settings."""
+    """Settings that the study varies."""
     rows: Mapping[str, tuple[str, Changes]]
-    """Label and settings of each variant but the baseline, by its name."""
+    """Label and settings of each variant except the baseline, by name."""
     paper: Mapping[str, Mapping[str, float]]
-    """By task and by variant, on the paper's dev sets."""
+    """The paper's scores on its dev sets, by task and variant."""
 
     def variants(self, bilm: str) -> tuple[Variant, ...]:
-        """All but the baseline, for a model."""
+        """All variants except the baseline, for a model."""
         return tuple(Variant(name, label, changes, bilm) for name, (label, changes) in self.rows.items())
 
 
@@ -83,12 +83,12 @@ PLACEMENT = Study(
 
 
 def study_variants(study: Study, runs: Runs, bilm: str) -> Comparison:
-    """Put a study's variants beside the baseline."""
+    """Compare a study's variants with the baseline."""
     return compare(runs, BASELINE, study.variants(bilm))
 
 
 def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
-    """A table with a row for each variant."""
+    """A table with one row per variant."""
     paper = study.paper.get(found.task, {})
     rows: list[tuple[Cell, ...]] = []
     for side in (found.baseline, *found.others):
@@ -98,7 +98,7 @@ def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
     header: tuple[str, ...] = ("variant", f"dev {found.metric}", f"test {found.metric}", "increase", "p")
     source = PAPER[found.task]
     header = (*header, f"the paper, {source.data}, dev {source.metric}") if paper else header
-    absent = "" if paper else f" The paper's {study.table} does not have this task."
+    missing = "" if paper else f" The paper's {study.table} does not have this task."
     figures = {
         **found.to_dict(),
         "paper": dict(paper),
@@ -111,7 +111,7 @@ def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
             setting_text(runs),
             Table(f"{study.title} (the paper's {study.table})", header, tuple(rows)),
             chart_study(study, found),
-            f"Increase is the test mean over the baseline's. {P_TEXT}{absent}",
+            f"Increase is the test mean over the baseline's. {P_TEXT}{missing}",
         ),
         figures,
     )

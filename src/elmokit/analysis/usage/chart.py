@@ -1,4 +1,4 @@
-"""Pictures of a word's uses: a map of occurrences, shares of groups, shifts of words."""
+"""Plots of a word's uses: a map of occurrences, shares of groups, shifts of words."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,37 +17,37 @@ _DIRECTIONS = ("direction of strongest agreement", "direction of second stronges
 
 
 def map_corpora(word: str, grouping: Grouping, occurrences: Sequence[Occurrence], corpora: Sequence[str]) -> Map:
-    """Occurrences with one color per corpus; `corpora` names that of each."""
+    """Occurrences with one color per corpus; `corpora` names the corpus of each."""
     return _map("corpora", f"Occurrences of “{word}” by corpus", grouping, occurrences, corpora, CORPUS_COLORS)
 
 
 def map_groups(
     word: str, grouping: Grouping, occurrences: Sequence[Occurrence], names: Sequence[str], *, one_corpus: bool
 ) -> Map:
-    """Occurrences with one color per group, none of which is that of a corpus in the same report."""
+    """Occurrences with one color per group; no group has the color of a corpus in the same report."""
     palette = COLORS if one_corpus else COLORS[len(CORPUS_COLORS) :]
     own = [names[group] for group in grouping.groups.tolist()]
     return _map("groups", f"Occurrences of “{word}” by group", grouping, occurrences, own, palette, tuple(names))
 
 
 def chart_shares(word: str, corpora: tuple[str, ...], names: Sequence[str], shares: list[list[float]]) -> Chart:
-    """How a word's occurrences are spread over groups; a row of shares per corpus."""
+    """The distribution of a word's occurrences over groups; one row of shares per corpus."""
     return Chart(
         "shares",
         f"Groups of “{word}” in {' and '.join(corpora)}",
-        f"How the occurrences of “{word}” are spread over its groups, with one color per corpus.",
+        f"The distribution of the occurrences of “{word}” over its groups, with one color per corpus.",
         partial(_draw_shares, corpora=corpora, names=names, shares=shares),
         size=(8, 2 + 0.7 * len(names)),
     )
 
 
 def chart_shifts(ranked: Sequence[RankedWord], middle: float, corpora: tuple[str, str]) -> Chart:
-    """The shifts of words, and what each has to exceed; `middle` is the shift of the middle one of all words."""
+    """The shifts of words, and the threshold of each; `middle` is the median shift of all words."""
     return Chart(
         "shifts",
         f"Words whose use differs most between {' and '.join(corpora)}",
-        "The shift of each word. The black stroke is what the shift has to exceed to count, and words are ordered by "
-        "how far they exceed it; the dashed line is the shift of the middle one of all words.",
+        "The shift of each word. The black stroke is the threshold that the shift must exceed to count; words are "
+        "ordered by how far they exceed it. The dashed line is the median shift of all words.",
         partial(_draw_shifts, ranked=ranked, middle=middle),
         size=(8, 2.2 + 0.27 * len(ranked)),
     )
@@ -62,7 +62,7 @@ def _map(
     palette: tuple[str, ...],
     legend: tuple[str, ...] = (),
 ) -> Map:
-    """Occurrences in the two directions that the sides agree on most; a color is a kind: a group, or a corpus."""
+    """Occurrences in the two directions on which both sides agree most; colors are groups or corpora."""
     points = tuple(
         Point(x, y, kind, " ".join(occurrence.tokens))
         for (x, y), kind, occurrence in zip(plane(grouping), kinds, occurrences, strict=True)
@@ -75,7 +75,7 @@ def _map(
 
 
 def plane(grouping: Grouping) -> list[tuple[float, float]]:
-    """Where each occurrence is on the maps."""
+    """The position of each occurrence on the maps."""
     points = grouping.points  # (K, F)
     return [(row[0], row[1] if len(row) > 1 else 0.0) for row in points.tolist()]
 
@@ -100,8 +100,8 @@ def _draw_shifts(figure: "Figure", *, ranked: Sequence[RankedWord], middle: floa
     axes.barh(places, [one.shift for one in ranked], 0.7, color=COLORS[2], label="shift")
     floors = [one.floor for one in ranked]
     below, above = [place - 0.35 for place in places], [place + 0.35 for place in places]
-    axes.vlines(floors, below, above, colors="black", label="to exceed")
-    axes.axvline(middle, color="gray", linestyle="--", linewidth=1, label="middle word")
+    axes.vlines(floors, below, above, colors="black", label="threshold")
+    axes.axvline(middle, color="gray", linestyle="--", linewidth=1, label="median shift")
     axes.set_yticks(places, [one.word for one in ranked])
     axes.margins(y=0.01)
     axes.invert_yaxis()

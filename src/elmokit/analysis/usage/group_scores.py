@@ -1,10 +1,10 @@
-"""How well groups agree with the senses that people gave: V-measure, B³ and the adjusted Rand index.
+"""Agreement of groups with human sense labels: V-measure, B³ and the adjusted Rand index.
 
-V-measure is the harmonic mean of homogeneity, the share of what there is to know of a sense that its group tells, and
-completeness, the same the other way round (Rosenberg and Hirschberg, 2007). It is 0 for one group of everything, and
-it grows with the number of groups. B³ asks for each occurrence how much of its group has its sense and how much of its
-sense is in its group; it is high for one group of everything. Neither alone says much, and both give something to
-chance; the adjusted Rand index does not: it is 0 on average for groups that know nothing.
+V-measure is the harmonic mean of homogeneity, the share of the information about senses that groups contain, and
+completeness, the same with senses and groups exchanged (Rosenberg and Hirschberg, 2007). It is 0 for a single group,
+and it grows with the number of groups. B³ measures for each occurrence how much of its group has its sense and how much
+of its sense is in its group; it is high for a single group. Neither is sufficient alone, and neither is corrected for
+chance; the adjusted Rand index is: it is 0 on average for random groups.
 
 Notation: K occurrences, S senses, G groups.
 """
@@ -24,21 +24,21 @@ class GroupScore(NamedTuple):
 
     v_measure: float
     b_cubed: float
-    """F1."""
+    """The F1 of B³."""
     adjusted_rand: float
-    """May be below 0."""
+    """The adjusted Rand index; may be negative."""
 
 
 def score_groups(senses: Sequence[Hashable], groups: Sequence[Hashable]) -> GroupScore:
-    """Compare one word's groups with its senses, each a name an occurrence."""
+    """Compare one word's groups with its senses, one name of each per occurrence."""
     if len(senses) != len(groups) or not len(senses):
-        raise InputError(f"{len(senses)} senses against {len(groups)} groups: give one of each an occurrence.")
+        raise InputError(f"{len(senses)} senses against {len(groups)} groups: give one of each per occurrence.")
     table = _contingency(senses, groups)  # (S, G)
     return GroupScore(_v_measure(table), _b_cubed(table), _adjusted_rand(table))
 
 
 def _contingency(senses: Sequence[Hashable], groups: Sequence[Hashable]) -> NDArray[np.float64]:
-    """How many occurrences of each sense are in each group: (S, G)."""
+    """The number of occurrences of each sense in each group: (S, G)."""
     rows = {sense: row for row, sense in enumerate(dict.fromkeys(senses))}
     columns = {group: column for column, group in enumerate(dict.fromkeys(groups))}
     table = np.zeros((len(rows), len(columns)))

@@ -1,15 +1,15 @@
 """Groups of a word's occurrences by meaning: word-sense induction.
 
-What is compared is what stands around a word: what the forward language model knows of the text before it, and the
-backward one of the text behind it. Neither has seen the word, so its forms and its case do not matter; and the two have
-no token in common, so what they share is what the word stands for there, and not whichever word happens to be next to
-it. Occurrences are therefore laid along the directions in which both sides vary together (by the singular vectors of
-their covariance), and groups are those of k-means.
+Occurrences are compared by their contexts: what the forward language model knows about the text before the word, and
+the backward one about the text after it. Neither has seen the word, so its forms and its case do not matter. The two
+sides have no token in common, so what they share is the meaning of the word there, and not an adjacent word.
+Occurrences are therefore projected on the directions in which both sides vary together (the singular vectors of their
+covariance), and grouped by k-means.
 
-The number of groups is one more than the directions in which the sides agree: as many groups as that have centers in
-that many directions. A direction counts if the sides agree on it more than they do when they are shuffled against each
-other, and clearly so; the strength is corrected for what shuffled sides have, so that it does not depend on how many
-occurrences there are. If there is none, all occurrences are one group.
+The number of groups is one more than the number of directions in which the sides agree, since n + 1 centers span n
+directions. A direction counts if the sides agree on it clearly more than after shuffling them against each other; the
+strength is corrected for the agreement of shuffled sides, so that it does not depend on the number of occurrences. If
+no direction counts, all occurrences are one group.
 
 Notation: K occurrences, P width of one side, D = 2P, F directions, G groups.
 """
@@ -25,9 +25,9 @@ from elmokit.wording import counted
 
 Floats = NDArray[np.float64]
 MAX_GROUPS = 8
-"""More are not looked for, but can be asked for."""
+"""Maximum for the automatic number of groups; users can request more."""
 MIN_STRENGTH, MAX_CHANCE = 0.3, 0.05
-"""A direction counts if the sides' corrected correlation on it and its p-value are at least and at most that."""
+"""A direction counts if its corrected correlation is at least, and its p-value at most, this."""
 _SIDE_DIRECTIONS, _SHARED_DIRECTIONS = 10, 5
 _SHUFFLES = 99
 _RESTARTS, _MAX_STEPS = 8, 100
@@ -41,13 +41,13 @@ class Agreement:
 
     points: Floats  # (K, F) each occurrence along them
     strengths: tuple[float, ...]
-    """The correlation of the sides on each of up to 7 directions, less what is there by chance."""
+    """The correlation of the sides on each of up to 7 directions, minus the correlation by chance."""
     chances: tuple[float, ...]
-    """How often shuffled sides agree as much (p-values)."""
+    """The p-values: how often shuffled sides agree as much."""
 
     @property
     def num_groups(self) -> int:
-        """Groups that the directions which count can hold apart; 1 if none counts."""
+        """The number of groups that the significant directions can separate; 1 if there are none."""
         counts = (s >= MIN_STRENGTH and p <= MAX_CHANCE for s, p in zip(self.strengths, self.chances, strict=True))
         return 1 + next((number for number, so in enumerate(counts) if not so), len(self.strengths))
 
@@ -62,7 +62,7 @@ class Grouping:
 
     @property
     def points(self) -> Floats:
-        """Each occurrence along the shared directions: (K, F)."""
+        """Coordinates of each occurrence in the shared directions: (K, F)."""
         return self.agreement.points
 
     @property
@@ -72,17 +72,17 @@ class Grouping:
 
     @property
     def sizes(self) -> list[int]:
-        """Occurrences of each group."""
+        """Number of occurrences of each group."""
         return [int(count) for count in np.bincount(self.groups, minlength=self.num_groups)]
 
     @property
     def distances(self) -> Floats:
-        """From every occurrence to every center: (K, G)."""
+        """Distances of every occurrence to every center: (K, G)."""
         return np.sqrt(_squared_distances(self.points, self.centers))
 
     @property
     def fits(self) -> Floats:
-        """How clearly each occurrence (K,) is in its group: 1 at its center, 0 as near to another one's."""
+        """How clearly each occurrence (K,) belongs to its group: 1 at its center, 0 if another center is as near."""
         if self.num_groups == 1:
             return np.ones(len(self.points))
         nearest = np.sort(self.distances, axis=1)  # (K, G)
@@ -93,7 +93,7 @@ class Grouping:
         return self._first(group, self.distances[:, group], number)
 
     def borderline(self, group: int, number: int) -> list[int]:
-        """The occurrences of a group that might almost be in another one; none if there is no other."""
+        """The occurrences of a group that are closest to another group; empty if there is no other."""
         return self._first(group, self.fits, number) if self.num_groups > 1 else []
 
     def _first(self, group: int, values: Floats, number: int) -> list[int]:
@@ -102,12 +102,12 @@ class Grouping:
 
 
 def induce(contexts: NDArray[np.floating], num_groups: int | None = None, *, seed: int = 0) -> Grouping:
-    """Group occurrences by what is around them.
+    """Group occurrences by their contexts.
 
     Args:
-        contexts: (K, D), the first half of each row from the side before the word, the second from that behind it.
-        num_groups: how many groups to make; None finds out, and may find one.
-        seed: of everything random; the same contexts and seed give the same groups.
+        contexts: (K, D); the first half of each row is from the text before the word, the second from that after it.
+        num_groups: number of groups; None determines it automatically, and may find one.
+        seed: random seed; the same contexts and seed give the same groups.
     """
     if num_groups is not None and num_groups < 1:
         raise InputError(f"{num_groups} groups cannot be made: ask for at least 1.")
@@ -133,31 +133,31 @@ def induce(contexts: NDArray[np.floating], num_groups: int | None = None, *, see
 
 
 def find_agreement(contexts: NDArray[np.floating], *, seed: int = 0) -> Agreement:
-    """Where the two sides of contexts (K, D) vary together."""
+    """The directions in which the two sides of contexts (K, D) vary together."""
     half = contexts.shape[1] // 2
-    before, behind = main_directions(contexts[:, :half]), main_directions(contexts[:, half:])
-    left, _, right = np.linalg.svd(before.T @ behind)
-    number = min(before.shape[1], behind.shape[1])
-    before, behind = before @ left[:, :number], behind @ right[:number].T  # (K, F), (K, F)
+    before, after = main_directions(contexts[:, :half]), main_directions(contexts[:, half:])
+    left, _, right = np.linalg.svd(before.T @ after)
+    number = min(before.shape[1], after.shape[1])
+    before, after = before @ left[:, :number], after @ right[:number].T  # (K, F), (K, F)
     tried = min(number, MAX_GROUPS - 1)
-    own = np.einsum("kf,kf->f", before, behind)[:tried]  # (tried,)
+    own = np.einsum("kf,kf->f", before, after)[:tried]  # (tried,)
     draw = np.random.default_rng(seed)
-    shuffled = np.array([_shuffled(before, behind[draw.permutation(len(behind))], tried) for _ in range(_SHUFFLES)])
-    extents = np.linalg.norm(before, axis=0) * np.linalg.norm(behind, axis=0)  # (F,)
+    shuffled = np.array([_shuffled(before, after[draw.permutation(len(after))], tried) for _ in range(_SHUFFLES)])
+    extents = np.linalg.norm(before, axis=0) * np.linalg.norm(after, axis=0)  # (F,)
     beyond = np.sqrt(np.maximum(own**2 - (shuffled**2).mean(0), 0))  # (tried,)
     strengths = np.divide(beyond, extents[:tried], out=np.zeros(tried), where=extents[:tried] > 0)
     chances = (1 + (shuffled >= own).sum(0)) / (1 + _SHUFFLES)
-    return Agreement((before + behind)[:, :_SHARED_DIRECTIONS], tuple(strengths.tolist()), tuple(chances.tolist()))
+    return Agreement((before + after)[:, :_SHARED_DIRECTIONS], tuple(strengths.tolist()), tuple(chances.tolist()))
 
 
-def _shuffled(before: Floats, behind: Floats, tried: int) -> Floats:
-    """The strongest covariance on each direction or a later one, of sides that do not belong together."""
-    products = before.T @ behind  # (F, F)
+def _shuffled(before: Floats, after: Floats, tried: int) -> Floats:
+    """The strongest covariance of shuffled sides on each direction or a later one."""
+    products = before.T @ after  # (F, F)
     return np.array([np.linalg.norm(products[first:, first:], 2) for first in range(tried)])
 
 
 def main_directions(vectors: NDArray[np.floating], number: int = _SIDE_DIRECTIONS) -> Floats:
-    """Vectors (K, D), every number of them standardized, in their directions of most variance: (K, F)."""
+    """Standardized vectors (K, D), projected on their directions of largest variance: (K, F)."""
     standard = standardize(vectors)  # (K, …)
     if not standard.shape[1]:
         return np.zeros((len(standard), 1))
@@ -178,7 +178,7 @@ def standardize(vectors: NDArray[np.floating]) -> Floats:
 
 
 def k_means(points: Floats, num_groups: int, *, seed: int = 0, restarts: int = _RESTARTS) -> NDArray[np.int64]:
-    """Groups (K,) of points (K, F) with the least squared distances to their centers, the best of several starts."""
+    """k-means groups (K,) of points (K, F), the best of several starts."""
     draw = np.random.default_rng(seed)
     best, least = np.zeros(len(points), dtype=np.int64), np.inf
     for _ in range(restarts if num_groups > 1 else 0):
@@ -189,7 +189,7 @@ def k_means(points: Floats, num_groups: int, *, seed: int = 0, restarts: int = _
 
 
 def _spread_start(points: Floats, num_groups: int, draw: np.random.Generator) -> Floats:
-    """First centers (G, F) as k-means++ has them: each a point, likelier the farther it is from those before it."""
+    """Initial centers (G, F) by k-means++: points, likelier the farther they are from earlier centers."""
     centers = [points[draw.integers(len(points))]]
     distances = np.full(len(points), np.inf)
     for _ in range(num_groups - 1):
@@ -205,7 +205,7 @@ def _lloyd(points: Floats, centers: Floats) -> tuple[NDArray[np.int64], float]:
         distances = _squared_distances(points, centers)  # (K, G)
         nearest = distances.argmin(1)
         for empty in np.setdiff1d(np.arange(len(centers)), nearest):
-            nearest[distances[np.arange(len(points)), nearest].argmax()] = empty  # the farthest point for itself
+            nearest[distances[np.arange(len(points)), nearest].argmax()] = empty  # the farthest point becomes a group
             distances[nearest == empty] = 0
         if (nearest == groups).all():
             break
@@ -230,10 +230,10 @@ def _centers(points: Floats, groups: NDArray[np.int64], num_groups: int) -> Floa
 def characteristic_words(
     contexts: Sequence[Collection[str]], groups: NDArray[np.int64], number: int
 ) -> list[list[tuple[str, float]]]:
-    """The words that most set each group's contexts apart from those of the other groups, with their z-scores.
+    """The words that best distinguish each group's contexts from those of the other groups, with z-scores.
 
-    The scores are of log-odds that an occurrence of the group has the word in its context, against one of another
-    group, with all contexts as a prior (after Monroe et al., 2008), so that a word needs to be seen often to stand out.
+    The scores are of the log-odds ratio of a word in the contexts of the group and of other groups, with all contexts
+    as a prior (after Monroe et al., 2008), so that only frequent words get high scores.
     """
     columns: dict[str, int] = {}
     cells = [

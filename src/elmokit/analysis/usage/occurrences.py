@@ -1,8 +1,8 @@
-"""Where words stand in a corpus, and what a model knows of their surroundings there.
+"""Occurrences of words in a corpus, and what a model knows about their contexts.
 
-A corpus is read line by line and never kept. Of a word's occurrences at most so many are sampled: those whose sentences
-a seeded hash puts first. So every sentence has the same chance, the order of files and lines does not matter, a
-sentence that stands there twice counts once, and the samples of many words share sentences, which are embedded once.
+A corpus is read line by line and never kept in memory. A limited number of a word's occurrences is sampled: those whose
+sentences rank first by a seeded hash. So every sentence has the same chance, the order of files and lines does not
+matter, a repeated sentence counts once, and the samples of many words share sentences, which are embedded once.
 
 Notation: K occurrences, L layers, T tokens of a sentence, D = 2P width of a vector.
 """
@@ -32,7 +32,7 @@ from elmokit.wording import counted
 
 
 class Occurrence(NamedTuple):
-    """A token in its sentence, the file and line that it is from, and the line's number in the whole corpus."""
+    """A token in its sentence, its file and line, and the line's number in the whole corpus."""
 
     tokens: tuple[str, ...]
     place: int
@@ -41,20 +41,20 @@ class Occurrence(NamedTuple):
 
     @property
     def form(self) -> str:
-        """The token as it is written there."""
+        """The token as written in the text."""
         return self.tokens[self.place]
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """Text files: a line is a sentence of tokens between white space, or raw text of any number of sentences."""
+    """Text files: a line is one sentence of space-separated tokens, or raw text with any number of sentences."""
 
     paths: tuple[Path, ...]
     input: Input = DEFAULT_INPUT
 
     @classmethod
     def find(cls, patterns: Sequence[str], input: Input = DEFAULT_INPUT) -> "Corpus":
-        """The files that paths and globs name, in the order of their names."""
+        """The files that match paths and globs, sorted by name."""
         check_input(input)
         if isinstance(patterns, Sequence) and not patterns:
             raise InputError("patterns are empty: name at least one file of the corpus.")
@@ -65,12 +65,12 @@ class Corpus:
 
     @property
     def name(self) -> str:
-        """What to call it: the file, or the first of them."""
+        """The name of the corpus: its file, or the first of them."""
         more = len(self.paths) - 1
         return self.paths[0].name + (f" and {more} more" if more else "")
 
     def read(self, wanted: Callable[[str], bool] | None = None) -> Iterator[tuple[str, int, list[str]]]:
-        """The sentences of all lines or of those wanted: file and line, number of the line in the corpus, tokens."""
+        """The sentences of all or selected lines: file and line, line number in the corpus, tokens."""
         total, is_empty = 0, True
         for path in self.paths:
             kind = actual_input(path, self.input)
@@ -87,15 +87,15 @@ class Corpus:
 
 @dataclass
 class Sample:
-    """The occurrences of a word that come first by the rank of their sentences; each sentence counts once.
+    """The occurrences of a word whose sentences rank first; each sentence counts once.
 
     Args:
-        size: how many to keep.
+        size: number of occurrences to keep.
     """
 
     size: int
     num_seen: int = 0
-    """All that were offered, repetitions included."""
+    """Number of occurrences offered, including repetitions."""
     _heap: list[tuple[int, int]] = field(default_factory=list)
     _kept: dict[tuple[int, int], Occurrence] = field(default_factory=dict)
 
@@ -104,7 +104,7 @@ class Sample:
         self.num_seen += 1
         key = (-rank, -occurrence.place)
         if key in self._kept:
-            self._kept[key] = min(self._kept[key], occurrence)  # the sentence again: the same source in any order
+            self._kept[key] = min(self._kept[key], occurrence)  # a repeated sentence: the same source in any order
             return
         if len(self._heap) < self.size:
             heapq.heappush(self._heap, key)
@@ -116,12 +116,12 @@ class Sample:
 
     @property
     def occurrences(self) -> list[Occurrence]:
-        """What is kept, by rank."""
+        """The kept occurrences, by rank."""
         return [self._kept[key] for key in sorted(self._kept, reverse=True)]
 
 
 def rank_sentence(tokens: Sequence[str], seed: int) -> int:
-    """A number by chance that depends on a sentence and the seed alone."""
+    """A random number that depends only on the sentence and the seed."""
     data = "\n".join(tokens).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(data, digest_size=8, key=str(seed).encode()).digest(), "big")
 
@@ -129,14 +129,14 @@ def rank_sentence(tokens: Sequence[str], seed: int) -> int:
 def collect(
     corpus: Corpus, forms: Collection[str], *, max_occurrences: int, seed: int = 0, match_case: bool = False
 ) -> Sample:
-    """The occurrences of a word in any of its forms; only lines that can hold one are tokenized.
+    """The occurrences of a word in any of its forms; only lines that may contain one are tokenized.
 
     Args:
-        corpus: what to read.
+        corpus: the corpus to read.
         forms: tokens that count as the word.
-        max_occurrences: how many to keep at most.
-        seed: decides which.
-        match_case: whether `Play` is another word than `play`; otherwise upper and lower case are the same.
+        max_occurrences: maximum number of occurrences to keep.
+        seed: random seed of the sample.
+        match_case: whether `Play` and `play` are different words.
     """
     check_integer("max_occurrences", max_occurrences, at_least=1)
     if isinstance(forms, str):
@@ -147,7 +147,7 @@ def collect(
         def wanted(line: str) -> bool:
             return any(form in line for form in own)
     else:
-        folded = {form.casefold() for form in own}  # character by character, whatever stands around: lower() is not
+        folded = {form.casefold() for form in own}  # character by character, independent of context: lower() is not
 
         def wanted(line: str) -> bool:
             line = line.casefold()
@@ -164,7 +164,7 @@ def collect(
 
 
 def collect_words(corpus: Corpus, words: Collection[str], *, max_occurrences: int, seed: int = 0) -> dict[str, Sample]:
-    """The occurrences of many words, given in lower case and counted in any case; one reading for all."""
+    """The occurrences of many words, given in lower case and matched in any case, in one pass."""
     samples = {word: Sample(max_occurrences) for word in words}
     for source, line, tokens in corpus.read():
         found = [(place, samples[word]) for place, token in enumerate(tokens) if (word := token.lower()) in samples]
@@ -176,7 +176,7 @@ def collect_words(corpus: Corpus, words: Collection[str], *, max_occurrences: in
 
 
 def count_types(corpus: Corpus) -> Counter[str]:
-    """How often every token occurs, in lower case."""
+    """The counts of all tokens in lower case."""
     counts: Counter[str] = Counter()
     for _, _, tokens in corpus.read():
         counts.update(map(str.lower, tokens))
@@ -184,15 +184,15 @@ def count_types(corpus: Corpus) -> Counter[str]:
 
 
 def check_word(word: str, input: Input) -> None:
-    """Refuse what can never be one token of a corpus."""
+    """Refuse a word that cannot be one token of a corpus."""
     tokens = [token for sentence in split_line(word, input) for token in sentence]
     if tokens != [word]:
         pieces = f"{counted(len(tokens), 'token')} ({' '.join(tokens)})" if tokens else "no token"
         raise InputError(f"the word {word!r} is {pieces} here: give one token, and its other forms with --forms.")
 
 
-def absent(word: str, corpus: Corpus) -> InputError:
-    """The error that a word does not occur, with what it may have been meant to be; reads the corpus again."""
+def missing_word_error(word: str, corpus: Corpus) -> InputError:
+    """The error for a word that does not occur, with suggestions; reads the corpus again."""
     types = count_types(corpus)
     folded = word.lower()
     if corpus.input == "tokens" and (form := glued_form(folded, types)):
@@ -209,9 +209,9 @@ def absent(word: str, corpus: Corpus) -> InputError:
 def read_contexts(
     store: LayerStore, occurrences: Sequence[Occurrence], progress: ProgressCallback | None = None
 ) -> NDArray[np.float32]:
-    """What the model knows around each token without having seen it: (K, L, D).
+    """What the model knows about the context of each token without having seen the token: (K, L, D).
 
-    The first half is the forward direction's at the token before, the second the backward one's at the token behind.
+    The first half is the forward direction at the previous token, the second the backward direction at the next token.
     Sentences that the store lacks are embedded first.
     """
     store.prepare((occurrence.tokens for occurrence in occurrences), progress)
@@ -226,7 +226,7 @@ def read_contexts(
 
 
 def _boundaries(store: LayerStore) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """What each direction knows before it has read a token: forward at `<S>`, backward at `</S>`, (L, P) each."""
+    """The layers of each direction before the first token: forward at `<S>`, backward at `</S>`, (L, P) each."""
     bilm, half = store.embedder.bilm, store.width // 2
     with torch.inference_mode():
         layers = bilm(bilm.to_char_ids([[]]), keep_boundaries=True).layers[:, 0].cpu().numpy()  # (L, 2, D)
@@ -234,9 +234,9 @@ def _boundaries(store: LayerStore) -> tuple[NDArray[np.float32], NDArray[np.floa
 
 
 def mix_layers(contexts: NDArray[np.float32], selection: Selection) -> NDArray[np.float32]:
-    """One row an occurrence out of (K, L, D): a mix of the layers, (K, D), or all of them, (K, L·D).
+    """One row per occurrence from (K, L, D): a mix of the layers, (K, D), or all of them, (K, L·D).
 
-    In either case the first half of a row is of the side before the token.
+    In either case, the first half of a row is from the text before the token.
     """
     if selection.weights is not None:
         mixed: NDArray[np.float32] = np.tensordot(np.array(selection.weights, np.float32), contexts, (0, 1))  # (K, D)

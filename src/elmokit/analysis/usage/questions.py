@@ -1,4 +1,4 @@
-"""How is this word used here? From the question to its report: collect, embed, group, compare."""
+"""From a question about a word's use to its report: collect, embed, group, compare."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from elmokit.analysis.usage.occurrences import (
     Corpus,
     Occurrence,
     Sample,
-    absent,
     check_word,
     collect,
+    missing_word_error,
     mix_layers,
     read_contexts,
 )
@@ -32,20 +32,20 @@ Corpora = tuple[Corpus] | tuple[Corpus, Corpus]
 
 @dataclass(frozen=True)
 class UsageOptions:
-    """What to look for, and how."""
+    """The word and the settings of the analysis."""
 
     forms: tuple[str, ...]
-    """Tokens that count as the word; the first one names it."""
+    """Tokens that count as the word; the first is its name."""
     match_case: bool = False
     num_groups: int | None = None
-    """None finds out."""
+    """None determines the number automatically."""
     layers: Layers = "top"
     max_occurrences: int = 2000
-    """Of each corpus; of more, a sample is looked at."""
+    """Maximum per corpus; more are sampled."""
     seed: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be looked for."""
+        """Refuse invalid options."""
         if isinstance(self.forms, str) or not self.forms:
             raise ConfigError(
                 f"forms ({shown(self.forms)}) must be the tokens that count as the word: give at least one."
@@ -54,7 +54,7 @@ class UsageOptions:
 
     @property
     def word(self) -> str:
-        """What to call it."""
+        """The name of the word."""
         return self.forms[0]
 
 
@@ -110,7 +110,7 @@ def _check_tokenizer(store: LayerStore, corpora: Corpora) -> None:
 
 
 def corpus_names(corpora: Sequence[Corpus]) -> tuple[str, ...]:
-    """Names that tell corpora apart: of files, else of paths, else numbered."""
+    """Distinct names of corpora: file names, else paths, else numbers."""
     names = tuple(corpus.name for corpus in corpora)
     if len(set(names)) < len(names):
         names = tuple(str(corpus.paths[0].parent / corpus.name) for corpus in corpora)
@@ -130,16 +130,16 @@ def _collect(corpus: Corpus, options: UsageOptions) -> Sample:
         match_case=options.match_case,
     )
     if not sample.num_seen:
-        raise absent(options.word, corpus)
+        raise missing_word_error(options.word, corpus)
     return sample
 
 
 def _check_number(corpora: Corpora, sides: Sequence[Sequence[Occurrence]], options: UsageOptions) -> None:
-    """Refuse too few occurrences before a sentence is embedded; sentences that repeat count once."""
+    """Refuse too few occurrences before anything is embedded; repeated sentences count once."""
     for corpus, side in zip(corpora, sides, strict=True):
         if len(side) < 2:
             raise InputError(
-                f"{options.word!r} stands in only one sentence of {corpus.name}: nothing can be compared with it; "
+                f"{options.word!r} occurs in only one sentence of {corpus.name}: nothing can be compared with it; "
                 "give more text or a more frequent word."
             )
     total = sum(map(len, sides))

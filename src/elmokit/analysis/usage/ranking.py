@@ -1,11 +1,11 @@
 """The words whose use differs most between two corpora.
 
-Every word that is frequent enough in both is measured by its shift (see `shift`): the distance between the corpora less
-that within them. That is 0 on average for a word that is used alike, rare or frequent; but it varies more for a rare
-one, and for one that a few texts use over and over. So words are ranked by what their shift is beyond a floor, the
-highest of three: what shuffled corpora of as many occurrences rarely reach, and the shift between the first and the
-second half of each corpus. At most so many occurrences of a word are looked at, and the samples of words share
-sentences.
+Every word that is frequent enough in both is measured by its shift (see `shift`): the distance between the corpora
+minus the distance within them. It is 0 on average for a word that is used in the same way, rare or frequent; but it
+varies more for a rare word, and for a word that a few texts use over and over. So words are ranked by how far their
+shift exceeds a floor, the highest of three values: the shift that shuffled corpora of the same size rarely reach, and
+the shift between the first and the second half of each corpus. A limited number of occurrences per word is sampled, and
+the samples of words share sentences.
 
 Notation: K occurrences, D width of a vector, R shuffles.
 """
@@ -27,9 +27,9 @@ from elmokit.analysis.usage.occurrences import (
 )
 from elmokit.analysis.usage.shift import (
     Floats,
-    chance_of,
-    find_loneliness,
+    find_isolation,
     mean_distance,
+    permutation_p_value,
     shuffle_corpora,
     unit_contexts,
 )
@@ -39,50 +39,50 @@ from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
 
 COMMON_TYPES = 150
-"""So many of the most frequent types are taken for words without content, and not ranked."""
+"""This number of most frequent types counts as function words, which are not ranked."""
 _NOISE_SHARE = 0.95
 
 
 @dataclass(frozen=True)
 class RankOptions:
-    """Which words are ranked, and on how much text."""
+    """Which words are ranked, and on how many occurrences."""
 
     min_count: int = 20
-    """A word must occur so often in each corpus."""
+    """Minimum occurrences in each corpus."""
     max_words: int = 1000
-    """Of more words, those whose lower count is the highest are looked at."""
+    """Maximum number of words; those with the highest minimum count are compared."""
     max_occurrences: int = 50
-    """Of a word in each corpus."""
+    """Maximum occurrences per word and corpus."""
     seed: int = 0
     num_shuffles: int = 199
 
 
 @dataclass(frozen=True)
 class RankedWord:
-    """A word and how differently it is used."""
+    """A word and the difference of its use."""
 
     word: str
     counts: tuple[int, int]
     """Occurrences in each corpus."""
     apd: float
     shift: float
-    """What APD is beyond the mean distance within the corpora."""
+    """APD minus the mean distance within the corpora."""
     noise: float
-    """The shift that shuffled corpora exceed once in 20 times; higher for words of few occurrences."""
+    """The shift that shuffled corpora exceed once in 20 times; higher for words with few occurrences."""
     halves: tuple[float, float]
-    """The shift between the halves of each corpus: what its texts alone make of it."""
+    """The shift between the halves of each corpus, due to its texts alone."""
     chance: float
     examples: tuple[Occurrence, Occurrence]
-    """Of each corpus the occurrence that is farthest from those of the other."""
+    """For each corpus, the occurrence that is farthest from those of the other."""
 
     @property
     def floor(self) -> float:
-        """What has to be exceeded to mean anything."""
+        """The threshold for a meaningful shift."""
         return max(self.noise, *self.halves)
 
     @property
     def score(self) -> float:
-        """The shift beyond its floor."""
+        """The shift minus its floor."""
         return self.shift - self.floor
 
 
@@ -93,14 +93,14 @@ def rank_words(
     options: RankOptions | None = None,
     progress: ProgressCallback | None = None,
 ) -> list[RankedWord]:
-    """The words that are frequent enough in both corpora, those first whose use differs most.
+    """The words that are frequent enough in both corpora, in order of decreasing difference of use.
 
     Args:
-        store: of the model; what was embedded by an earlier run is not embedded again.
-        corpora: each is read twice.
+        store: the store of the model; sentences in it are not embedded again.
+        corpora: two corpora; each is read twice.
         selection: which layers to use.
-        options: which words, and on how much text.
-        progress: is told how many of how many sentences have been embedded.
+        options: which words, and on how many occurrences.
+        progress: receives the number of embedded sentences and the total.
     """
     options = options or RankOptions()
     counts = (count_types(corpora[0]), count_types(corpora[1]))
@@ -124,7 +124,7 @@ def rank_words(
 
 
 def choose_words(counts: tuple[Counter[str], Counter[str]], options: RankOptions) -> list[str]:
-    """Alphabetic words of two letters or more that are frequent enough in both, without the commonest of all types."""
+    """Alphabetic words of at least two letters that are frequent enough in both, without the most common types."""
     totals = [sum(count.values()) for count in counts]
     both = [word for word in counts[0] if word in counts[1]]
     rates = {word: sum(count[word] / total for count, total in zip(counts, totals, strict=True)) for word in both}
@@ -146,15 +146,15 @@ def _rank(
     sizes = (len(contexts[0]), len(contexts[1]))
 
     def shift(first: Floats, second: Floats) -> Floats:
-        """APD less the distance within, (R,), from the means of unit vectors."""
+        """APD minus the distance within, (R,), from the means of unit vectors."""
         return mean_distance(first, second) - (1 - _alike(first, sizes[0]) + 1 - _alike(second, sizes[1])) / 2
 
     (apd, own), (_, shuffled) = shuffle_corpora(
         [(units, mean_distance), (units, shift)], is_second, options.num_shuffles, options.seed
     )
-    lonely = find_loneliness(units, is_second)
+    isolation = find_isolation(units, is_second)
     parts = (units[~is_second], units[is_second])
-    examples = [side[int(lonely[is_second == number].argmax())] for number, side in enumerate(sides)]
+    examples = [side[int(isolation[is_second == number].argmax())] for number, side in enumerate(sides)]
     return RankedWord(
         word,
         counts,
@@ -162,18 +162,18 @@ def _rank(
         own,
         float(np.quantile(shuffled, _NOISE_SHARE)),
         (_between_halves(parts[0], sides[0]), _between_halves(parts[1], sides[1])),
-        chance_of(own, shuffled),
+        permutation_p_value(own, shuffled),
         (examples[0], examples[1]),
     )
 
 
 def _alike(means: Floats, size: int) -> Floats:
-    """The mean cosine of two different ones of so many unit vectors, from their mean (R, D)."""
+    """The mean cosine of pairs of different unit vectors, from their number and their mean (R, D)."""
     return np.asarray(((means**2).sum(1) * size - 1) / (size - 1))
 
 
 def _between_halves(units: Floats, occurrences: Sequence[Occurrence]) -> float:
-    """The shift from a corpus's first half of occurrences (K, D) to its second; 0 if there are too few to tell."""
+    """The shift from a corpus's first half of occurrences (K, D) to its second; 0 if there are too few."""
     order = np.argsort([occurrence.line for occurrence in occurrences], kind="stable")
     first, second = units[order[: len(order) // 2]], units[order[len(order) // 2 :]]
     if len(first) < 2:

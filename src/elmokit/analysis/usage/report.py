@@ -1,4 +1,4 @@
-"""What is shown of a word's groups of meaning, of its shift between two corpora, and of the words that shift most."""
+"""Reports of a word's sense groups, of its shift between two corpora, and of the words that shift most."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,25 +13,25 @@ from elmokit.analysis.usage.ranking import RankedWord
 from elmokit.analysis.usage.shift import Comparison
 from elmokit.wording import counted
 
-_TYPICAL, _BORDERLINE, _LONELY, _WORDS, _NAMING_WORDS = 6, 3, 6, 10, 3
+_TYPICAL, _BORDERLINE, _ISOLATED, _WORDS, _NAMING_WORDS = 6, 3, 6, 10, 3
 
 
 @dataclass(frozen=True)
 class Subject:
-    """What was looked at: the word, in what text, by what model."""
+    """What was analyzed: the word, the text and the model."""
 
     word: str
     forms: tuple[str, ...]
     corpora: tuple[str, ...]
     """Names of one corpus or two."""
     num_seen: tuple[int, ...]
-    """All occurrences in each."""
+    """Number of all occurrences in each corpus."""
     num_sampled: tuple[int, ...]
-    """Those that were looked at."""
+    """The sampled occurrences."""
     occurrences: Sequence[Occurrence]
-    """Of the first corpus, then of the second."""
+    """Those of the first corpus, then those of the second."""
     settings: dict[str, Any]
-    """The model and whatever else decided the outcome, for the figures."""
+    """The model and the other settings that determine the result, for the figures."""
 
 
 def senses_report(subject: Subject, grouping: Grouping) -> Report:
@@ -43,7 +43,7 @@ def senses_report(subject: Subject, grouping: Grouping) -> Report:
 
 
 def shift_report(subject: Subject, found: Comparison) -> Report:
-    """A word's shift from the first corpus to the second, and the sentences behind it."""
+    """A word's shift from the first corpus to the second, with examples."""
     grouping, shares = found.grouping, found.shares  # shares (2, G)
     names, words = name_groups(subject, grouping)
     measures = Table(
@@ -66,7 +66,7 @@ def shift_report(subject: Subject, found: Comparison) -> Report:
     chart = chart_shares(subject.word, subject.corpora, names, shares.tolist())
     blocks: list[Block] = [_sampled(subject), measures, share_table, chart]
     for own in (1, 0):
-        lines = _lines(subject, found.loneliest(own == 1, _LONELY), found.loneliness.tolist())
+        lines = _lines(subject, found.most_isolated(own == 1, _ISOLATED), found.isolation.tolist())
         caption = f"In {subject.corpora[own]}, farthest from anything in {subject.corpora[1 - own]}"
         blocks.append(Concordance(caption, lines, note="distance"))
     corpora = [subject.corpora[second] for second in found.is_second.astype(int).tolist()]
@@ -81,10 +81,10 @@ def shift_report(subject: Subject, found: Comparison) -> Report:
         "jsd": {"value": found.jsd.value, "chance": found.jsd.chance},
         "shares": shares.tolist(),
     }
-    for row, second, lonely in zip(
-        figures["occurrences"], found.is_second.tolist(), found.loneliness.tolist(), strict=True
+    for row, second, isolation in zip(
+        figures["occurrences"], found.is_second.tolist(), found.isolation.tolist(), strict=True
     ):
-        row |= {"corpus": subject.corpora[second], "loneliness": round(lonely, 4)}
+        row |= {"corpus": subject.corpora[second], "loneliness": round(isolation, 4)}
     title = f"How the use of “{subject.word}” differs between {' and '.join(subject.corpora)}"
     return Report(title, tuple(blocks), figures)
 
@@ -92,7 +92,7 @@ def shift_report(subject: Subject, found: Comparison) -> Report:
 def ranking_report(
     ranked: Sequence[RankedWord], number: int, corpora: tuple[str, str], settings: dict[str, Any]
 ) -> Report:
-    """The first so many of ranked words."""
+    """The first ranked words."""
     first = ranked[:number]
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (one.word, *one.counts, one.shift, one.noise, *one.halves, one.chance) for one in first
@@ -105,10 +105,10 @@ def ranking_report(
     table = Table(caption, header, rows, decimals=3)
     middle = sorted(one.shift for one in ranked)[len(ranked) // 2]
     note = (
-        "The shift is the mean distance of two occurrences in different corpora less that of two in the same. Words "
-        "are ranked by what it is beyond the highest of the next three columns: the shift that occurrences have once "
-        "in 20 times if they are shuffled between the corpora, and that between the halves of each corpus. The middle "
-        f"one of all words has a shift of {middle:.3f}: as much is owed to the corpora, not to the word."
+        "The shift is the mean distance of two occurrences in different corpora minus that of two in the same corpus. "
+        "Words are ranked by how far it exceeds the highest of the next three columns: the shift that occurrences "
+        "exceed once in 20 times if they are shuffled between the corpora, and the shift between the halves of each "
+        f"corpus. The median shift of all words is {middle:.3f}: that much is due to the corpora, not to the word."
     )
     chart = chart_shifts(first, middle, corpora)
     blocks: list[Block] = [note, table, chart]
@@ -139,7 +139,7 @@ def ranking_report(
 
 
 def name_groups(subject: Subject, grouping: Grouping) -> tuple[list[str], list[list[tuple[str, float]]]]:
-    """What to call each group, and the words that set it apart; in a name, only words that not every sentence has."""
+    """The name of each group, and its distinctive words; names contain only words that not every sentence has."""
     forms = {form.lower() for form in subject.forms}
     contexts = [
         {token.lower() for token in o.tokens if any(map(str.isalpha, token))} - forms for o in subject.occurrences
@@ -208,7 +208,7 @@ def _lines(subject: Subject, rows: Sequence[int], values: Sequence[float] | None
 
 
 def _short(source: str) -> str:
-    """A file without its endings, and the line."""
+    """A file name without suffixes, and the line."""
     name, _, line = source.rpartition(":")
     return f"{name.partition('.')[0] or name}:{line}"
 

@@ -1,17 +1,16 @@
 """How the use of a word differs between two corpora: two periods, two domains.
 
-Measures of one word, all on what stands around its occurrences:
+Measures of one word, all on the contexts of its occurrences:
 
 - APD, the average pairwise distance: the mean cosine distance of an occurrence in one corpus and one in the other, over
-  numbers that were standardized. Beside it stands the same within each corpus, which is what two random halves of one
-  corpus would have: the shift is what APD is beyond that. It is 0 on average, however many occurrences there are, if
-  the word is used alike.
-- PRT, the prototype distance: the cosine distance of the two mean vectors as they are.
-- JSD, the Jensen–Shannon distance (base 2) of the shares that groups of meaning have in each corpus; groups are made
-  of all occurrences together.
+  standardized vectors. The same distance within each corpus is what two random halves of one corpus would have: the
+  shift is APD minus that. It is 0 on average, whatever the number of occurrences, if the word is used in the same way.
+- PRT, the prototype distance: the cosine distance of the two mean vectors, not standardized.
+- JSD, the Jensen–Shannon distance (base 2) of the shares of sense groups in each corpus; groups are made from all
+  occurrences together.
 
-A chance is a permutation p-value: how often corpora that are shuffled are as far apart. It takes occurrences for
-independent of each other; a text that repeats itself makes it too small.
+`chance` is a permutation p-value: how often shuffled corpora are as far apart. It assumes independent occurrences; a
+text that repeats itself makes it too small.
 
 Notation: K occurrences, D width of a vector, G groups, R shuffles.
 """
@@ -49,32 +48,32 @@ class Comparison:
     """A word in two corpora; occurrences of the first come first."""
 
     grouping: Grouping
-    """Of all occurrences together."""
+    """The grouping of all occurrences together."""
     is_second: NDArray[np.bool_]  # (K,)
     apd: Distance
     within: tuple[float, float]
     """The average pairwise distance inside each corpus."""
     prt: Distance
     jsd: Distance
-    loneliness: Floats
-    """(K,) of each occurrence the mean distance to the nearest few of the other corpus."""
+    isolation: Floats
+    """(K,): for each occurrence, the mean distance to the nearest few of the other corpus."""
 
     @property
     def shift(self) -> float:
-        """What lies between the corpora beyond what lies within them."""
+        """The distance between the corpora minus the distance within them."""
         return self.apd.value - sum(self.within) / 2
 
     @property
     def shares(self) -> Floats:
-        """Of each corpus (rows), the share of its occurrences that each group has: (2, G)."""
+        """For each corpus (rows), the share of its occurrences in each group: (2, G)."""
         groups, number = self.grouping.groups, self.grouping.num_groups
         sides = [np.bincount(groups[own], minlength=number) for own in (~self.is_second, self.is_second)]
         return np.stack([counts / counts.sum() for counts in sides])
 
-    def loneliest(self, second: bool, number: int) -> list[int]:
+    def most_isolated(self, second: bool, number: int) -> list[int]:
         """The occurrences of a corpus that are farthest from anything in the other one."""
         own = np.flatnonzero(self.is_second == second)
-        return [int(row) for row in own[np.argsort(-self.loneliness[own], kind="stable")][:number]]
+        return [int(row) for row in own[np.argsort(-self.isolation[own], kind="stable")][:number]]
 
 
 def compare(
@@ -88,11 +87,11 @@ def compare(
     """Measure a word's shift from its contexts (K, D) in each corpus.
 
     Args:
-        first: contexts as `mix_layers` gives them.
-        second: those in the other corpus.
-        num_groups: of the grouping; None finds out.
-        seed: of groups and shuffles.
-        num_shuffles: how often corpora are shuffled.
+        first: contexts in the first corpus, from `mix_layers`.
+        second: contexts in the second corpus.
+        num_groups: number of groups; None determines it automatically.
+        seed: random seed of groups and shuffles.
+        num_shuffles: number of shuffles for the p-values.
     """
     for rows in (first, second):
         if len(rows) < 2:
@@ -110,9 +109,11 @@ def compare(
         (members, _jensen_shannon),
     ]
     own, shuffled = shuffle_corpora(measures, is_second, num_shuffles, seed)
-    apd, prt, jsd = (Distance(value, chance_of(value, others)) for value, others in zip(own, shuffled, strict=True))
+    apd, prt, jsd = (
+        Distance(value, permutation_p_value(value, others)) for value, others in zip(own, shuffled, strict=True)
+    )
     within = (_within(units[~is_second]), _within(units[is_second]))
-    return Comparison(grouping, is_second, apd, within, prt, jsd, find_loneliness(units, is_second))
+    return Comparison(grouping, is_second, apd, within, prt, jsd, find_isolation(units, is_second))
 
 
 def shuffle_corpora(
@@ -121,7 +122,7 @@ def shuffle_corpora(
     number: int,
     seed: int,
 ) -> tuple[list[float], list[Floats]]:
-    """Measures of the mean rows of both corpora, as they are and R times shuffled: one value each, and (R,) each."""
+    """Measures of the mean rows of both corpora, as given and shuffled R times: one value each, and (R,) each."""
     draw = np.random.default_rng(seed)
     labels = np.stack([is_second, *(draw.permutation(is_second) for _ in range(number))])  # (1 + R, K)
     found: list[list[Floats]] = [[] for _ in measures]
@@ -165,19 +166,19 @@ def _within(units: Floats) -> float:
 
 
 def unit_contexts(contexts: NDArray[np.floating]) -> Floats:
-    """Contexts (K, D), standardized and of length one; if nothing about them varies, all the same."""
+    """Contexts (K, D), standardized and normalized to length one; all equal if nothing varies."""
     standard = standardize(contexts)
     norms = np.linalg.norm(standard, axis=1, keepdims=True)  # (K, 1)
     return standard / np.where(norms == 0, 1, norms) if standard.shape[1] else np.ones((len(standard), 1))
 
 
-def chance_of(value: float, shuffled: Floats) -> float:
-    """How often a shuffle is as far apart, the corpora as they are counted among them."""
+def permutation_p_value(value: float, shuffled: Floats) -> float:
+    """The share of shuffles that are as far apart, counting the given order as one of them."""
     return float((1 + (shuffled >= value - _ROUNDING).sum()) / (1 + len(shuffled)))
 
 
-def find_loneliness(units: Floats, is_second: NDArray[np.bool_]) -> Floats:
-    """Of each occurrence (K,) the mean cosine distance to the nearest few of the other corpus."""
+def find_isolation(units: Floats, is_second: NDArray[np.bool_]) -> Floats:
+    """For each occurrence (K,), the mean cosine distance to the nearest few of the other corpus."""
     distances = 1 - units[~is_second] @ units[is_second].T  # (first, second)
     found = np.empty(len(units))
     for own, rows in ((~is_second, distances), (is_second, distances.T)):

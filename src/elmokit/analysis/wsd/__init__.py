@@ -1,1 +1,1 @@
-"""Word senses: WordNet, SemCor, the evaluation sets, and two ways to tell senses apart by vectors."""
+"""Word senses: WordNet, SemCor, the evaluation sets, and two ways to distinguish senses by vectors."""

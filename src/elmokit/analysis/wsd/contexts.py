@@ -1,12 +1,12 @@
-"""What a model says of a tagged word and of its surroundings: four vectors for each occurrence.
+"""What a model knows about a tagged word and its context: four vectors per occurrence.
 
-own         the word's own layers above layer 0
-window      their mean over the five tokens on each side
-neighbours  layer 0 of the two tokens on each side, in their order: which words stand there
-sentence    the mean of all layers over the rest of the sentence
+`own`         the word's own layers above layer 0
+`window`      their mean over the five tokens on each side
+`neighbours`  layer 0 of the two tokens on each side, in order: which words are adjacent
+`sentence`    the mean of all layers over the rest of the sentence
 
-Layers stand side by side in a vector, each brought to length one by `metric`. Of layer 0 one half is taken where
-both directions share it.
+Layers are concatenated in a vector, each normalized to length one by `metric`. If both directions share layer 0, only
+one half of it is used.
 
 Notation: N occurrences, L layers, T tokens, D width of a layer.
 """
@@ -23,25 +23,25 @@ from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word
 
 VIEWS = ("own", "window", "neighbours", "sentence")
 WINDOW = 5
-NEIGHBOURS = 2
+NUM_NEIGHBORS = 2
 Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Occurrences:
-    """Tagged words with their vectors, in the order of the text."""
+    """Tagged words with their vectors, in text order."""
 
     words: list[Word]
     keys: list[tuple[str, ...]]
     sources: list[str]
     views: dict[str, list[NDArray[np.float16]]]
-    """By the names of `VIEWS`: parts (N, …) that stand side by side."""
+    """By the names of `VIEWS`: parts (N, …) to concatenate."""
 
     def __len__(self) -> int:
         return len(self.words)
 
     def pick(self, rows: Sequence[int]) -> "Occurrences":
-        """Some of them."""
+        """A subset of the occurrences."""
         return Occurrences(
             [self.words[row] for row in rows],
             [self.keys[row] for row in rows],
@@ -51,7 +51,7 @@ class Occurrences:
 
 
 def gather_occurrences(embed: Embed, sentences: Iterable[SenseSentence]) -> Occurrences:
-    """The occurrences of sentences; only their own vectors outlive a block of sentences."""
+    """The occurrences of sentences; only their vectors are kept after each block of sentences."""
     tagged = [sentence for sentence in sentences if sentence.targets]
     targets = [target for sentence in tagged for target in sentence.targets]
     sources = [sentence.source for sentence in tagged for _ in sentence.targets]
@@ -71,7 +71,7 @@ def gather_occurrences(embed: Embed, sentences: Iterable[SenseSentence]) -> Occu
 
 
 class _Surroundings:
-    """Sums over the tokens of a sentence, from which means over any stretch follow."""
+    """Cumulative sums over the tokens of a sentence, from which the mean of any range follows."""
 
     def __init__(self, layers: Floats) -> None:
         num_layers, num_tokens, width = layers.shape
@@ -97,7 +97,7 @@ class _Surroundings:
             "window": list(window / max(last - first - size, 1)),
             "neighbours": [
                 self.token_layer[place] if 0 <= place < self.num_tokens else np.zeros_like(self.token_sum)
-                for place in (*range(start - NEIGHBOURS, start), *range(end, end + NEIGHBOURS))
+                for place in (*range(start - NUM_NEIGHBORS, start), *range(end, end + NUM_NEIGHBORS))
             ],
             "sentence": [others_0 / num_others, *(others / num_others)],
         }

@@ -1,4 +1,4 @@
-"""All that disambiguation is measured on, out of one folder: SemCor, WordNet's index, the evaluation sets."""
+"""The data for disambiguation, from one folder: SemCor, WordNet's index, the evaluation sets."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from elmokit.errors import InputError
 
 @dataclass(frozen=True)
 class WsdData:
-    """Tagged text to learn from, sets to answer and the senses there are."""
+    """Tagged training text, evaluation sets and all senses."""
 
     train: list[SenseSentence]
     sets: dict[str, list[SenseSentence]]
@@ -20,14 +20,14 @@ class WsdData:
 
     @property
     def words(self) -> set[Word]:
-        """Those that the sets ask for."""
+        """The words in the evaluation sets."""
         return {target.word for own in self.sets.values() for sentence in own for target in sentence.targets}
 
 
 def read_wsd_data(folder: Path, parts: Collection[str] = PARTS) -> WsdData:
-    """Read a folder that has SemCor's archive, WordNet's index.sense and the sets that there are below eval/.
+    """Read a folder with SemCor's archive, WordNet's index.sense and evaluation sets in eval/.
 
-    Of the framework's five sets those are taken that have a folder; with none of them, that is an error.
+    Those of the framework's five sets are read that have a folder; at least one is required.
     """
     semcor, index = _find(folder, "semcor*.tar*"), _find(folder, "*index.sense*")
     names = [name for name in SETS if (folder / "eval" / name).is_dir()]
@@ -39,7 +39,7 @@ def read_wsd_data(folder: Path, parts: Collection[str] = PARTS) -> WsdData:
         for target in (target for sentence in sentences for target in sentence.targets):
             if unknown := [key for key in target.keys if key not in senses.numbers]:
                 raise InputError(
-                    f"the gold key {unknown[0]!r} of {target.name} in {name} is no sense in {index}: correct it, or "
+                    f"the gold key {unknown[0]!r} of {target.name} in {name} is not a sense in {index}: correct it, or "
                     "give the index of the WordNet that the set was tagged with."
                 )
     return WsdData(list(read_semcor(semcor, parts)), sets, senses)

@@ -1,4 +1,4 @@
-"""How much the votes of similar occurrences weigh: a few numbers, fitted on texts whose senses are known.
+"""Weights of the votes of similar occurrences: a few numbers, fitted on texts with known senses.
 
 Notation: P pairs of an instance and a voter's sense, G pairs of an instance and a sense, Q instances, V views.
 """
@@ -18,25 +18,25 @@ from elmokit.errors import InputError
 
 _STEPS = 30
 _START_WEIGHT, _START_COUNTS, _START_FLOOR = 9.0, -9.0, -7.0
-"""Where fitting begins: the sum of b, log a and log c."""
+"""Initial values: the sum of b, log a and log c."""
 
 
 @dataclass(frozen=True)
 class Voting:
-    """How votes are weighed; see `elmokit.analysis.wsd.votes`."""
+    """How votes are weighted; see `elmokit.analysis.wsd.votes`."""
 
     weights: tuple[float, ...]
     """b of each view; 0 leaves it out."""
     counts: float
     """a, the share of plain counts."""
     floor: float
-    """c, what a sense has without a vote."""
+    """c, the score of a sense without a vote."""
     prior: bool = True
-    """Whether a sense has the sum of its votes, or their mean: then it does not matter how frequent it is."""
+    """Whether a sense gets the sum of its votes, or their mean, for which its frequency does not matter."""
 
 
 class Pairs(NamedTuple):
-    """Instances whose senses are known, with all votes."""
+    """Instances with known senses, and all votes."""
 
     cosines: NDArray[np.float32]  # (P, V)
     votes: NDArray[np.float32]  # (P,): a voter with several senses divides its vote
@@ -51,11 +51,11 @@ class Pairs(NamedTuple):
 
 
 def fit_voting(pairs: Pairs, views: Sequence[str] = VIEWS, *, prior: bool = True) -> Voting:
-    """The numbers that make the right senses most likely.
+    """The parameters that maximize the likelihood of the correct senses.
 
     Args:
-        pairs: what to fit on.
-        views: which count; the others get the weight 0.
+        pairs: the data to fit.
+        views: the views to use; the others get the weight 0.
         prior: see `Voting`.
     """
     columns = [VIEWS.index(view) for view in views]
@@ -81,7 +81,7 @@ def fit_voting(pairs: Pairs, views: Sequence[str] = VIEWS, *, prior: bool = True
 
 
 class _Likelihood:
-    """Minus the mean log-probability of the right senses, by log b, log a and log c."""
+    """The negative mean log-probability of the correct senses, as a function of log b, log a and log c."""
 
     def __init__(self, pairs: Pairs, columns: Sequence[int], *, prior: bool) -> None:
         self.cosines = torch.from_numpy(np.ascontiguousarray(pairs.cosines[:, columns]))  # (P, V)

@@ -1,9 +1,9 @@
-"""A metric that separates senses: directions in which senses of one word differ more than occurrences of one sense.
+"""A metric that separates senses: directions in which senses of a word differ more than occurrences of a sense.
 
-Each part of a view is centered and brought to length one. Over all words, W is the covariance of occurrences within a
-sense, B that of senses within a word. Vectors are projected on the directions with the greatest ratio λ of B to W
+Each part of a view is centered and normalized to length one. Over all words, W is the covariance of occurrences within
+a sense, B that of senses within a word. Vectors are projected on the directions with the greatest ratio λ of B to W
 (linear discriminant analysis over many words at once) and weighted by √(λ / (1 + λ)); then the mean of the word is
-taken off, so that what remains is how an occurrence differs from others of its word.
+subtracted, so that the rest is how an occurrence differs from others of its word.
 
 Notation: N occurrences, D width of a view, K directions.
 """
@@ -19,11 +19,11 @@ from elmokit.errors import InputError
 
 MAX_DIRECTIONS = 150
 SHRINKAGE = 0.1
-"""Share of a round covariance in W."""
+"""Share of an isotropic covariance in W."""
 MEAN_SHRINKAGE = 3.0
-"""A word's mean of n occurrences is taken off by n / (n + 3) only."""
+"""A word's mean of n occurrences is subtracted with factor n / (n + 3)."""
 MAX_OCCURRENCES = 400
-"""Of a word, for the covariances: frequent words must not decide alone."""
+"""Maximum per word for the covariances, so that frequent words do not dominate."""
 _LEAST_RATIO = 1e-4
 _CHUNK = 8192
 Floats = NDArray[np.float32]
@@ -32,10 +32,10 @@ Numbers = NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class SenseMetric:
-    """How vectors of one view become comparable."""
+    """The metric of one view."""
 
     means: list[Floats]
-    """Of each part."""
+    """Mean of each part."""
     matrix: Floats
     """(D, K)."""
 
@@ -49,13 +49,13 @@ class SenseMetric:
 
 
 def learn_metric(parts: Sequence[NDArray[Any]], words: Numbers, senses: Numbers, *, seed: int = 0) -> SenseMetric:
-    """Learn from tagged occurrences.
+    """Learn the metric from tagged occurrences.
 
     Args:
-        parts: of a view, (N, …) each.
-        words: the number of each occurrence's word (N,).
-        senses: the number of its sense (N,), no two words having the same.
-        seed: of the choice among more than `MAX_OCCURRENCES` of a word.
+        parts: parts of a view, (N, …) each.
+        words: the index of each occurrence's word (N,).
+        senses: the index of its sense (N,); words share no sense index.
+        seed: random seed of the sample if a word has more than `MAX_OCCURRENCES`.
     """
     rows = _sample(words, senses, seed)
     num_words, num_senses, spread = _sizes(words[rows], senses[rows])
@@ -82,7 +82,7 @@ def learn_metric(parts: Sequence[NDArray[Any]], words: Numbers, senses: Numbers,
 
 
 def centre_words(vectors: Floats, words: Numbers, reference: Floats, reference_words: Numbers) -> Floats:
-    """Take off what the reference says of each word and bring vectors (N, K) to length one; zeros stay zeros."""
+    """Subtract the reference mean of each word and normalize vectors (N, K) to length one; zeros stay zeros."""
     size = 1 + max(words.max(initial=-1), reference_words.max(initial=-1))
     counts = np.bincount(reference_words, minlength=size)  # (words,)
     sums = np.zeros((size, vectors.shape[1]), np.float32)  # (words, K)
@@ -92,7 +92,7 @@ def centre_words(vectors: Floats, words: Numbers, reference: Floats, reference_w
 
 
 def _directions(within: NDArray[np.float64], between: NDArray[np.float64]) -> Floats:
-    """The eigenvectors of B relative to W with the greatest eigenvalues, weighted (D, K)."""
+    """The eigenvectors of B relative to W with the largest eigenvalues, weighted (D, K)."""
     width = len(within)
     smooth = (1 - SHRINKAGE) * within + SHRINKAGE * (np.trace(within) / width + 1e-12) * np.eye(width)
     root = np.linalg.cholesky(smooth)  # (D, D)
@@ -105,7 +105,7 @@ def _directions(within: NDArray[np.float64], between: NDArray[np.float64]) -> Fl
 
 
 def _side_by_side(parts: Sequence[NDArray[Any]], means: Sequence[Floats]) -> Floats:
-    """Parts, each centered and of length one, as one array (N, D)."""
+    """Parts, each centered and normalized, as one array (N, D)."""
     centered = [part.astype(np.float32) - mean for part, mean in zip(parts, means, strict=True)]
     return np.concatenate([_of_length_one(part) for part in centered], axis=1)
 
@@ -116,7 +116,7 @@ def _of_length_one(vectors: Floats) -> Floats:
 
 
 def _sample(words: Numbers, senses: Numbers, seed: int) -> Numbers:
-    """Rows by word and sense, of frequent words some only."""
+    """Rows by word and sense, with a sample for frequent words."""
     shuffled = np.random.default_rng(seed).permutation(len(words))
     by_word = shuffled[np.argsort(words[shuffled], kind="stable")]  # (N,)
     _, starts, counts = np.unique(words[by_word], return_index=True, return_counts=True)
@@ -126,7 +126,7 @@ def _sample(words: Numbers, senses: Numbers, seed: int) -> Numbers:
 
 
 def _sizes(words: Numbers, senses: Numbers) -> tuple[int, int, float]:
-    """How many words and senses there are, and how much B counts in the scatter of senses: Σ (n − Σ n_s² / n)."""
+    """The numbers of words and senses, and the weight of B in the scatter of senses: Σ (n − Σ n_s² / n)."""
     (_, of_word), sizes = np.unique(np.stack([senses, words]), axis=1, return_counts=True)  # (s,), (s,)
     names, word_sizes = np.unique(words, return_counts=True)  # (w,), (w,)
     squares = np.bincount(np.searchsorted(names, of_word), sizes**2, len(names))  # (w,)
@@ -134,7 +134,7 @@ def _sizes(words: Numbers, senses: Numbers) -> tuple[int, int, float]:
 
 
 def _whole_words(rows: Numbers, words: Numbers) -> list[Numbers]:
-    """Rows in chunks that no word crosses."""
+    """Rows in chunks, split between words."""
     starts = np.flatnonzero(np.diff(words[rows], prepend=-1))
     cuts = [0]
     for start in starts.tolist():
@@ -144,7 +144,7 @@ def _whole_words(rows: Numbers, words: Numbers) -> list[Numbers]:
 
 
 def _group_means(vectors: Floats, groups: Numbers) -> tuple[Floats, Numbers, Numbers]:
-    """Means (g, D) and sizes (g,) of groups, whose rows follow each other, and the group of each row (n,)."""
+    """Means (g, D) and sizes (g,) of groups of consecutive rows, and the group of each row (n,)."""
     starts = np.flatnonzero(np.diff(groups, prepend=-1))
     sizes = np.diff(np.append(starts, len(groups)))
     means: Floats = (np.add.reduceat(vectors, starts, axis=0) / sizes[:, None]).astype(np.float32)

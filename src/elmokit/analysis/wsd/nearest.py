@@ -1,11 +1,11 @@
 """Word-sense disambiguation by the nearest sense, as in the paper's Table 5.
 
 A sense's vector is the mean over its occurrences in SemCor. An instance takes the sense with the nearest vector
-(cosine) among the senses of its lemma and part of speech that SemCor has; a word that SemCor does not have takes
-WordNet's first sense. All instances are answered, so F1 is the share of right answers: those among the gold keys.
+(cosine) among the senses of its lemma and part of speech that SemCor has; a word that is not in SemCor takes
+WordNet's first sense. All instances are answered, so F1 is the share of correct answers: those among the gold keys.
 
-An occurrence tagged with several senses counts for each. Equal distances, within rounding, go to the sense that
-WordNet lists first: that decides much at layer 0, where all occurrences of one form are the same vector.
+An occurrence tagged with several senses counts for each. Ties, within rounding, go to the sense that WordNet lists
+first: this matters at layer 0, where all occurrences of one form have the same vector.
 """
 
 from collections import Counter, defaultdict
@@ -24,20 +24,20 @@ from elmokit.errors import InputError
 FIRST_SENSE = "first sense"
 ALL = "ALL"
 DEVELOPMENT = "semeval2007"
-"""The set that the framework sets aside to choose settings on; results of the paper are on the other four."""
+"""The framework's development set; the paper's results are on the other four."""
 WITHOUT_DEVELOPMENT = f"{ALL} without {DEVELOPMENT}"
 _TIE = 1e-9
 
 
 class Score(NamedTuple):
-    """Right answers among all."""
+    """Correct answers and all answers."""
 
     right: int
     total: int
 
     @property
     def f1(self) -> float:
-        """In percent; with every instance answered, precision, recall and F1 are one."""
+        """In percent; since every instance is answered, precision, recall and F1 are equal."""
         return 100 * self.right / self.total if self.total else 0.0
 
 
@@ -48,13 +48,13 @@ class SenseVectors:
     means: dict[str, NDArray[np.float64]]
     """(L, D) by sense key."""
     counts: dict[str, int]
-    """Occurrences by sense key."""
+    """Number of occurrences by sense key."""
     keys: dict[Word, tuple[str, ...]]
     """The senses of a word that have a vector."""
 
 
 def average_senses(embed: Embed, sentences: Iterable[SenseSentence]) -> SenseVectors:
-    """Average the vectors of all occurrences of each sense; only running sums are kept."""
+    """Average the vectors of all occurrences of each sense, with running sums only."""
     sums: dict[str, NDArray[np.float64]] = {}
     counts: Counter[str] = Counter()
     keys: dict[Word, dict[str, None]] = defaultdict(dict)
@@ -79,7 +79,7 @@ def nearest_senses(
     index: SenseIndex,
     mixes: Mapping[str, NDArray[np.float64]],
 ) -> dict[str, list[str | None]]:
-    """The answers for targets with vectors (K, L, D), by mix; None where neither SemCor nor WordNet has the word."""
+    """The answers for targets with vectors (K, L, D), by mix; None if neither SemCor nor WordNet has the word."""
     answers: dict[str, list[str | None]] = {
         name: [index.first_sense(target.word) for target in targets] for name in mixes
     }
@@ -101,15 +101,15 @@ def nearest_senses(
 
 @dataclass(frozen=True)
 class WsdResult:
-    """Scores by set and way of answering, and the counts behind them."""
+    """Scores by set and method, and their counts."""
 
     scores: dict[str, dict[str, Score]]
     """By set, then by `FIRST_SENSE`, layer ("0", "1", …), "mean" and own mixes."""
     backed_off: dict[str, int]
-    """Instances of each set whose word SemCor does not have: these get WordNet's first sense."""
+    """Instances of each set whose word is not in SemCor: these get WordNet's first sense."""
     num_senses: int
     num_occurrences: int
-    """Senses with a vector, and how many vectors they were averaged from."""
+    """The number of senses with a vector, and the number of averaged vectors."""
 
 
 def evaluate_wsd(
@@ -120,17 +120,17 @@ def evaluate_wsd(
     *,
     mixes: Mapping[str, Sequence[float]] | None = None,
 ) -> WsdResult:
-    """Score every set by name and all together.
+    """Score every set and all sets together.
 
-    Only words that the sets ask for get sense vectors. With several sets there is a sum `ALL`, and if semeval2007 is
-    one of them also the sum without it.
+    Only words in the sets get sense vectors. With several sets there is a total `ALL` and, if semeval2007 is one of
+    them, a total without it.
 
     Args:
         embed: gives the layers of tokenized sentences.
         train: tagged text, such as `read_semcor(path)`.
         sets: tagged text by name, such as `read_wsd_set(folder)`.
         index: WordNet's senses.
-        mixes: further weights of layers by name, tried beside each layer and their mean.
+        mixes: further layer weights by name, besides each layer and their mean.
     """
     tests = {name: list(sentences) for name, sentences in sets.items()}
     words = {target.word for sentences in tests.values() for sentence in sentences for target in sentence.targets}
@@ -153,7 +153,7 @@ def evaluate_wsd(
 
 
 def score_answers(targets: Iterable[Target], answers: Iterable[str | None]) -> Score:
-    """How many answers are among the gold keys."""
+    """The number of answers that are among the gold keys."""
     right = [answer in target.keys for target, answer in zip(targets, answers, strict=True)]
     return Score(sum(right), len(right))
 
@@ -164,7 +164,7 @@ def score_first_sense(targets: Sequence[Target], index: SenseIndex) -> Score:
 
 
 def sums_of(scores: Mapping[str, Mapping[str, Score]]) -> dict[str, dict[str, Score]]:
-    """The sets taken together as `ALL`, and without the one for development; nothing if there is one set only."""
+    """The total of all sets as `ALL`, and the total without the development set; empty for a single set."""
     groups = {ALL: list(scores), WITHOUT_DEVELOPMENT: [name for name in scores if name != DEVELOPMENT]}
     if len(scores) < 2:
         return {}

@@ -1,4 +1,4 @@
-"""Word senses by layer, as in the paper's Table 5, beside votes of similar occurrences on the same vectors."""
+"""Word senses by layer, as in the paper's Table 5, and by votes of similar occurrences on the same vectors."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PAPER = {FIRST_SENSE: 65.9, "layer 1": 67.4, "layer 2": 69.0}
-"""On the sets without semeval2007."""
+"""The paper's F1 on the sets without semeval2007."""
 _SHORT = {
     "senseval2": "SE2",
     "senseval3": "SE3",
@@ -29,13 +29,13 @@ _VOTES = (PRIOR_ONLY, VECTORS_ONLY, OWN, ALL_VIEWS)
 
 
 def wsd_report(paper: WsdResult, votes: VotesResult, *, model: str, parts: str) -> Report:
-    """F1 by set, way and layer, with the paper's rows.
+    """F1 by set, method and layer, with the paper's rows.
 
     Args:
-        paper: by the nearest sense, as in the paper.
-        votes: by votes of occurrences.
+        paper: scores of the nearest sense, as in the paper.
+        votes: scores of votes of occurrences.
         model: the biLM's name.
-        parts: of SemCor, for people.
+        parts: names of the SemCor parts.
     """
     names = list(paper.scores)
     total = {name: next(iter(ways.values())).total for name, ways in paper.scores.items()}
@@ -48,13 +48,13 @@ def wsd_report(paper: WsdResult, votes: VotesResult, *, model: str, parts: str) 
     blocks = (
         f"{model}; senses from {paper.num_occurrences:,} occurrences of {paper.num_senses:,} senses in SemCor "
         f"({parts}); {total.get(ALL, total[names[0]]):,} instances, of which "
-        f"{sum(paper.backed_off.values()):,} are of words that SemCor does not have and take WordNet's first sense. "
+        f"{sum(paper.backed_off.values()):,} are of words that are not in SemCor and take WordNet's first sense. "
         "SE2 and SE3 are Senseval-2 and -3, SE07 to SE15 the SemEval tasks of 2007, 2013 and 2015.",
         Table("The nearest sense vector, as in the paper: F1 in percent", header, tuple(rows)),
         Table("Votes of similar occurrences on the same vectors: F1 in percent", header, tuple(vote_rows)),
         f"Weights of the views in the votes: {weights}. They and the metric are learned from SemCor alone, the weights "
-        f"on {votes.num_held:,} occurrences in held-out texts. “{VECTORS_ONLY}” lets frequent and rare senses speak "
-        f"equally loudly; “{PRIOR_ONLY}” counts senses and looks at no vector; “{OWN}” leaves out the window, the "
+        f"on {votes.num_held:,} occurrences in held-out texts. “{VECTORS_ONLY}” gives frequent and rare senses "
+        f"equal weight; “{PRIOR_ONLY}” counts senses and ignores vectors; “{OWN}” leaves out the window, the "
         "neighbors and the rest of the sentence.",
         chart_scores(paper, votes, model),
     )

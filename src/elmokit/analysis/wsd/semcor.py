@@ -1,16 +1,16 @@
-"""SemCor 3.0 out of its archive: Brown corpus texts whose words are tagged with WordNet 3.0 senses.
+"""Read SemCor 3.0 from its archive: Brown corpus texts whose words are tagged with WordNet 3.0 senses.
 
 `brown1` and `brown2` have all content words tagged, `brownv` verbs only. With all three, 226,036 words carry a sense
 that WordNet 3.0 still has: as many as in the SemCor of the evaluation framework of Raganato et al. (2017), on whose
 sets the paper reports. So all three are the default.
 
-What is done with the tags:
+Tags are converted as follows:
 
 - A form of several words (`took_place`) becomes its words, `took` and `place`, as a language model reads them; its
   target spans them.
 - A sense key is lemma % lexsn. Names are tagged as the lemmas person, group, location and other; they stay.
 - A sense numbered 0 was lost on the way from WordNet 1.6 and is left out; if a form has several, the others stay.
-- Markers such as (a) and (p), behind 621 head words of satellite adjectives, are no part of a key and removed.
+- Markers such as (a) and (p), after 621 head words of satellite adjectives, are not part of a key and are removed.
 """
 
 import re
@@ -32,7 +32,7 @@ _MARKER = re.compile(r"\((?:a|p|ip)\)")
 
 
 class Form(NamedTuple):
-    """A form as it is tagged: a word, words joined by _, or a punctuation mark (no tag). Attributes are as written."""
+    """A tagged form: a word, words joined by _, or a punctuation mark (no tag). Attributes are as written."""
 
     text: str
     tag: str = ""
@@ -49,7 +49,7 @@ class Form(NamedTuple):
 
 
 def read_semcor(path: Path, parts: Collection[str] = PARTS) -> Iterator[SenseSentence]:
-    """Sentences of SemCor in the archive's order; see the module's words on what becomes of forms and tags."""
+    """Sentences of SemCor in archive order; the module docstring describes how forms and tags are converted."""
     return (to_sentence(forms, source) for source, forms in read_forms(path, parts))
 
 
@@ -82,7 +82,7 @@ def read_forms(path: Path, parts: Collection[str] = PARTS) -> Iterator[tuple[str
 
 
 def _part(name: str) -> str:
-    """Which part of SemCor a file of the archive belongs to; "" if it is none of its texts."""
+    """The part of SemCor that a file of the archive belongs to; "" if it is not one of its texts."""
     match = _MEMBER.fullmatch(name)
     return match[1] if match else ""
 
@@ -118,7 +118,7 @@ def _read_text(content: str, where: str) -> Iterator[list[Form]]:
 
 
 def _form(attributes: str, text: str) -> Form | None:
-    """A form; None if its tag cannot be understood."""
+    """A form; None if its tag cannot be parsed."""
     if not attributes:
         return Form(text)
     given = dict(attribute.split("=", 1) for attribute in attributes.split())

@@ -1,6 +1,6 @@
-"""Sets of sentences to disambiguate, in the format of Raganato et al. (2017): NAME.data.xml and NAME.gold.key.txt.
+"""Read evaluation sets in the format of Raganato et al. (2017): NAME.data.xml and NAME.gold.key.txt.
 
-An instance of several words is written with spaces or _ between them and becomes that many tokens, as in `semcor`.
+An instance of several words, separated by spaces or _, becomes several tokens, as in `semcor`.
 """
 
 import re
@@ -13,14 +13,14 @@ from elmokit.errors import FormatError, InputError, UnsafeFileError
 from elmokit.text.files import open_text
 
 SETS = ("senseval2", "senseval3", "semeval2007", "semeval2013", "semeval2015")
-"""The five sets of the framework; its ALL is these, one after the other."""
+"""The five sets of the framework; its ALL is their concatenation."""
 _POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
 _BETWEEN = re.compile(r"[\s_]+")
 _CHUNK = 2**16
 
 
 def read_wsd_set(folder: Path) -> Iterator[SenseSentence]:
-    """Sentences of the set in a folder named as it, each instance with its gold keys; files may be .xz, .gz or .bz2."""
+    """Sentences of the set in a folder of the same name, with gold keys; files may be .xz, .gz or .bz2."""
     gold = read_gold(_find(folder, "gold.key.txt"))
     path = _find(folder, "data.xml")
     parser = _SetParser(path, gold)
@@ -33,14 +33,14 @@ def read_wsd_set(folder: Path) -> Iterator[SenseSentence]:
 
 
 def read_gold(path: Path) -> dict[str, tuple[str, ...]]:
-    """The sense keys of each instance, any of which is right: a line has its name and one key or more."""
+    """The sense keys of each instance, any of which is correct: a line has its name and one or more keys."""
     gold: dict[str, tuple[str, ...]] = {}
     with open_text(path) as lines:
         for number, line in enumerate(lines, 1):
             name, *keys = line.split() or [""]
             if not keys or name in gold or not all(map(word_of, keys)):
                 raise FormatError(
-                    f"{path} line {number} is {line.strip()[:60]!r}: a line has an instance that stands nowhere else "
+                    f"{path} line {number} is {line.strip()[:60]!r}: a line has an instance that occurs only once "
                     "and its sense keys; correct it or fetch the set again."
                 )
             gold[name] = tuple(keys)
@@ -57,12 +57,12 @@ def _find(folder: Path, ending: str) -> Path:
 
 
 class _SetParser:
-    """Sentences out of XML that comes piece by piece; document types, and so entities of one's own, are refused."""
+    """An incremental parser of sentences in XML; document types, which could define entities, are refused."""
 
     def __init__(self, path: Path, gold: dict[str, tuple[str, ...]]) -> None:
         self.path = path
         self.gold = gold
-        """The instances still to come."""
+        """The instances that have not been read yet."""
         self.ready: list[SenseSentence] = []
         self.source = ""
         self.sentence: tuple[list[str], list[Target]] | None = None
@@ -76,7 +76,7 @@ class _SetParser:
         self.parser.StartDoctypeDeclHandler = self.refuse_doctype
 
     def feed(self, chunk: str, *, final: bool = False) -> list[SenseSentence]:
-        """Parse on and hand over the sentences that have ended."""
+        """Parse more XML and return the completed sentences."""
         try:
             self.parser.Parse(chunk, final)
         except expat.ExpatError as error:
@@ -126,12 +126,12 @@ class _SetParser:
         return Target(start, end, Word(lemma.lower(), _POS[pos]), self.gold.pop(name), name)
 
     def characters(self, text: str) -> None:
-        """Text of a form; between elements there is only layout."""
+        """Text of a form; text between elements is only layout."""
         if self.attributes is not None:
             self.text += text
 
     def refuse_doctype(self, *_: object) -> None:
-        """Nothing of the format needs one, and only there can entities be defined that swell."""
+        """The format does not need a document type, and only there can exponentially expanding entities be defined."""
         raise UnsafeFileError(
             f"{self.path} line {self.parser.CurrentLineNumber} declares a document type: remove the declaration."
         )

@@ -1,16 +1,17 @@
 """Word-sense disambiguation by votes of similar occurrences: nearest neighbors with a learned similarity and a prior.
 
-The paper's method (`nearest`) compares an instance with the mean of each sense and forgets how frequent a
+The paper's method (`nearest`) compares an instance with the mean of each sense and ignores how frequent a
 sense is. Here every occurrence i of the word in SemCor votes for its sense with the weight exp(Σ_v b_v (cos_v − 1)):
-cos_v is the cosine of what is left of view v (`contexts`) in a metric that separates senses (`metric`). A
+cos_v is the cosine of view v (`contexts`) in a metric that separates senses (`metric`). A
 frequent sense has more voters, which is the prior; a share of plain counts and a floor for senses without a voter are
 added. So
 
     score(sense) = log(Σ_i exp(Σ_v b_v (cos_v − 1)) + a · count(sense) + c).
 
-The few numbers b, a and c make the senses of held-out texts of SemCor most likely; the metric is learned on the other
-texts. Then all of SemCor votes. The evaluation sets play no part in it. An occurrence tagged with several senses
-divides its vote. Words that SemCor does not have take WordNet's first sense, and ties go to the one listed first.
+The parameters b, a and c maximize the likelihood of the senses of held-out texts of SemCor; the metric is learned on
+the other texts. Then all of SemCor votes. The evaluation sets are not used for fitting. An occurrence tagged with
+several senses divides its vote. Words that are not in SemCor take WordNet's first sense, and ties go to the sense
+listed first.
 
 Notation: Q instances, R voters, S senses of a word, V views.
 """
@@ -35,15 +36,15 @@ from elmokit.errors import InputError
 PRIOR_ONLY, VECTORS_ONLY = "prior only", "vectors only"
 OWN, ALL_VIEWS = "prior and own vectors", "prior, own vectors and context"
 HELD_SHARE = 0.08
-"""Of the texts whose nouns are tagged: to fit the votes on."""
+"""Share of the texts with tagged nouns that is held out to fit the votes."""
 MAX_VOTERS = 600
-"""Of a word, while fitting."""
+"""Maximum number of voters per word while fitting."""
 _TIE = 1e-9
 Floats = NDArray[np.float64]
 
 
-class Ballot(NamedTuple):
-    """All that speaks for the senses of one word in its instances."""
+class WordVotes(NamedTuple):
+    """The votes for the senses of one word in its instances."""
 
     rows: Numbers  # (Q,): the instances
     senses: list[str]
@@ -51,13 +52,13 @@ class Ballot(NamedTuple):
     cosines: NDArray[np.float32]  # (V, Q, R)
 
 
-class Electorate:
-    """Tagged occurrences as voters, in a metric that was learned from some of their texts.
+class VoterIndex:
+    """Tagged occurrences as voters, in a metric learned from some of their texts.
 
     Args:
-        voters: tagged text.
+        voters: the occurrences of the tagged text.
         index: WordNet's senses.
-        seed: of the choice of texts that are held out.
+        seed: random seed of the choice of held-out texts.
     """
 
     def __init__(self, voters: Occurrences, index: SenseIndex, *, seed: int = 0) -> None:
@@ -65,19 +66,19 @@ class Electorate:
         self._numbers = {word: number for number, word in enumerate(dict.fromkeys(voters.words))}
         self._words = self._number(voters)  # (R,)
         self.held = self._hold_out()
-        """(R,): whether an occurrence stands in a text that is held out."""
+        """(R,): whether an occurrence is in a held-out text."""
         self._metrics = self._learn(~self.held)
         self._vectors = {view: self._metrics[view].project(voters.views[view]) for view in VIEWS}  # (R, K) each
 
-    def ballots(
+    def word_votes(
         self, asked: Occurrences, *, among: NDArray[np.bool_] | None = None, limit: int | None = None
-    ) -> Iterator[Ballot]:
-        """The ballot of each word with voters.
+    ) -> Iterator[WordVotes]:
+        """The votes of each word with voters.
 
         Args:
-            asked: the instances.
-            among: which occurrences vote (R,); None is all.
-            limit: of voters for a word, drawn by the seed; None is none.
+            asked: the instances to disambiguate.
+            among: which occurrences vote (R,); None means all.
+            limit: maximum number of voters per word, drawn by the seed; None means no limit.
         """
         among = np.ones(len(self.voters), bool) if among is None else among
         places = np.flatnonzero(among)
@@ -98,7 +99,7 @@ class Electorate:
                 own = np.sort(draw.choice(own, limit, replace=False))
             senses, votes = self._shares(word, places[own])
             cosines = np.stack([instances[view][rows] @ voters[view][own].T for view in VIEWS])  # (V, Q, R)
-            yield Ballot(rows, senses, votes, cosines)
+            yield WordVotes(rows, senses, votes, cosines)
 
     def held_out(self) -> Occurrences:
         """The held-out occurrences of words with several senses."""
@@ -125,7 +126,7 @@ class Electorate:
         return np.isin(sources, chosen)
 
     def _learn(self, known: NDArray[np.bool_]) -> dict[str, SenseMetric]:
-        """A metric for each view, from occurrences with one sense of words with several."""
+        """One metric per view, from occurrences with one sense of words with several senses."""
         voters = self.voters
         senses: dict[str, int] = {}
         single = [len(keys) == 1 and self._has_several(w) for keys, w in zip(voters.keys, voters.words, strict=True)]
@@ -148,53 +149,57 @@ class Electorate:
         return senses, votes
 
 
-def held_out_pairs(electorate: Electorate) -> Pairs:
-    """The held-out instances with the votes of the other texts, to fit on."""
-    held = electorate.held_out()
+def held_out_pairs(voter_index: VoterIndex) -> Pairs:
+    """The held-out instances with the votes of the other texts, for fitting."""
+    held = voter_index.held_out()
     parts = []
     num_groups = num_instances = 0
-    for ballot in electorate.ballots(held, among=~electorate.held, limit=MAX_VOTERS):
-        voter, sense = np.nonzero(ballot.votes)  # (P,): pairs of a voter and its sense
-        num_rows, num_senses = len(ballot.rows), len(ballot.senses)
+    for votes_of_word in voter_index.word_votes(held, among=~voter_index.held, limit=MAX_VOTERS):
+        voter, sense = np.nonzero(votes_of_word.votes)  # (P,): pairs of a voter and its sense
+        num_rows, num_senses = len(votes_of_word.rows), len(votes_of_word.senses)
         parts.append(
             (
-                ballot.cosines[:, :, voter].reshape(len(VIEWS), -1).T,  # (Q·P, V)
-                np.tile(ballot.votes[voter, sense], num_rows),  # (Q·P,)
+                votes_of_word.cosines[:, :, voter].reshape(len(VIEWS), -1).T,  # (Q·P, V)
+                np.tile(votes_of_word.votes[voter, sense], num_rows),  # (Q·P,)
                 (num_groups + num_senses * np.arange(num_rows)[:, None] + sense).ravel(),  # (Q·P,)
                 np.repeat(num_instances + np.arange(num_rows), num_senses),  # (Q·S,)
-                np.array([key in held.keys[row] for row in ballot.rows for key in ballot.senses]),  # (Q·S,)
+                np.array(
+                    [key in held.keys[row] for row in votes_of_word.rows for key in votes_of_word.senses]
+                ),  # (Q·S,)
             )
         )
         num_groups, num_instances = num_groups + num_rows * num_senses, num_instances + num_rows
     if not parts:
-        raise InputError("no word of the held-out texts stands in the other texts: give all of SemCor.")
+        raise InputError("no word of the held-out texts occurs in the other texts: give all of SemCor.")
     return Pairs(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
 def answer(
-    electorate: Electorate, asked: Occurrences, votings: Mapping[str, Voting | None]
+    voter_index: VoterIndex, asked: Occurrences, votings: Mapping[str, Voting | None]
 ) -> dict[str, list[str | None]]:
-    """The answers by each way of voting; None instead of a way counts occurrences and looks at no vector."""
-    first = [electorate.index.first_sense(word) for word in asked.words]
+    """The answers by each way of voting; None counts occurrences and ignores vectors."""
+    first = [voter_index.index.first_sense(word) for word in asked.words]
     answers = {name: list(first) for name in votings}
-    for ballot in electorate.ballots(asked):
-        counts = ballot.votes.sum(0, dtype=np.float64)  # (S,)
+    for votes_of_word in voter_index.word_votes(asked):
+        counts = votes_of_word.votes.sum(0, dtype=np.float64)  # (S,)
         for name, voting in votings.items():
             scores = (
-                np.broadcast_to(counts, (len(ballot.rows), len(counts))) if voting is None else _count(ballot, voting)
+                np.broadcast_to(counts, (len(votes_of_word.rows), len(counts)))
+                if voting is None
+                else _count(votes_of_word, voting)
             )
             best = (scores >= scores.max(1, keepdims=True) * (1 - _TIE)).argmax(1)  # (Q,): the first of the best
-            for row, choice in zip(ballot.rows, best, strict=True):
-                answers[name][row] = ballot.senses[choice]
+            for row, choice in zip(votes_of_word.rows, best, strict=True):
+                answers[name][row] = votes_of_word.senses[choice]
     return answers
 
 
-def _count(ballot: Ballot, voting: Voting) -> Floats:
+def _count(votes_of_word: WordVotes, voting: Voting) -> Floats:
     """The scores (Q, S) of a word's senses."""
     weights = np.array(voting.weights)  # (V,)
-    similarity = np.tensordot(weights, ballot.cosines, 1) - weights.sum()  # (Q, R)
-    sums = np.exp(similarity) @ ballot.votes  # (Q, S)
-    counts = ballot.votes.sum(0, dtype=np.float64)  # (S,)
+    similarity = np.tensordot(weights, votes_of_word.cosines, 1) - weights.sum()  # (Q, R)
+    sums = np.exp(similarity) @ votes_of_word.votes  # (Q, S)
+    counts = votes_of_word.votes.sum(0, dtype=np.float64)  # (S,)
     if not voting.prior:
         return np.asarray(sums / np.maximum(counts, 1e-6) + voting.floor * (counts > 0))
     return np.asarray(sums + voting.counts * counts + voting.floor)
@@ -208,7 +213,7 @@ class VotesResult:
     votings: dict[str, Voting]
     num_voters: int
     num_held: int
-    """Occurrences that the votes were fitted on."""
+    """Number of occurrences that the votes were fitted on."""
 
 
 def evaluate_votes(
@@ -219,10 +224,10 @@ def evaluate_votes(
     *,
     seed: int = 0,
 ) -> VotesResult:
-    """Score every set by name and all together, with the prior alone, vectors alone and both; see `evaluate_wsd`."""
+    """Score every set and all sets together, with the prior alone, vectors alone and both; see `evaluate_wsd`."""
     words = {target.word for sentences in sets.values() for sentence in sentences for target in sentence.targets}
-    electorate = Electorate(gather_occurrences(embed, keep_words(train, words)), index, seed=seed)
-    pairs = held_out_pairs(electorate)
+    voter_index = VoterIndex(gather_occurrences(embed, keep_words(train, words)), index, seed=seed)
+    pairs = held_out_pairs(voter_index)
     votings = {
         VECTORS_ONLY: fit_voting(pairs, prior=False),
         OWN: fit_voting(pairs, ["own"]),
@@ -231,9 +236,9 @@ def evaluate_votes(
     scores = {}
     for name, sentences in sets.items():
         asked = gather_occurrences(embed, sentences)
-        found = answer(electorate, asked, {PRIOR_ONLY: None, **votings})
+        found = answer(voter_index, asked, {PRIOR_ONLY: None, **votings})
         scores[name] = {way: _score(asked, given) for way, given in found.items()}
-    return VotesResult(scores | sums_of(scores), votings, len(electorate.voters), pairs.num_instances)
+    return VotesResult(scores | sums_of(scores), votings, len(voter_index.voters), pairs.num_instances)
 
 
 def _score(asked: Occurrences, answers: Sequence[str | None]) -> Score:

@@ -1,10 +1,10 @@
 """Does a word's vector know its sense? Pairs of occurrences of one form, same sense against different senses.
 
-For each word, the AUC is the chance that a pair with the same sense has a higher cosine than a pair with different
-senses; ties count half. A form has one vector at a layer that sees no context, so there it is 0.5 whatever the model.
+For each word, the AUC is the probability that a pair with the same sense has a higher cosine than a pair with different
+senses; ties count half. At a layer without context, a form has one vector, so the AUC is 0.5 for any model.
 
-Occurrences that are compared are single tokens in lower case with one sense. Pairs inside one text are left out: there
-a common topic, or one and the same sentence, would bring them together whatever the model knows of senses.
+The compared occurrences are single lower-case tokens with one sense. Pairs within one text are left out: a common
+topic, or the same sentence, would make them similar whatever the model knows about senses.
 
 Notation: K occurrences of a word, L layers, D width of a vector; M mixes of layers.
 """
@@ -30,7 +30,7 @@ _DECIMALS = 9
 
 
 class ChosenWord(NamedTuple):
-    """A word to look at: its form and the occurrences of each of its senses, most frequent first."""
+    """A chosen word: its form and the counts of its senses, most frequent first."""
 
     word: Word
     form: str
@@ -38,17 +38,17 @@ class ChosenWord(NamedTuple):
 
     @property
     def balance(self) -> int:
-        """Occurrences of the second most frequent sense."""
+        """Count of the second most frequent sense."""
         return sorted(self.counts.values())[-2]
 
 
 def choose_words(sentences: Iterable[SenseSentence], num_words: int = NUM_WORDS) -> list[ChosenWord]:
-    """Choose nouns and verbs whose senses a text shows often enough; the same text gives the same words.
+    """Choose nouns and verbs whose senses are frequent enough in a text; the choice is deterministic.
 
     The rule: count the occurrences of each sense of a word in each of its forms. A sense counts in a form if it occurs
     at least `MIN_OCCURRENCES` times there, in at least `MIN_TEXTS` texts. Of the forms in which two senses or more
     count, a word is looked at in the one whose second most frequent sense is the most frequent (then the first in the
-    alphabet). By that same number, half of `num_words` are the first nouns and half the first verbs (then by lemma).
+    alphabet). By that number (then by lemma), half of `num_words` are the first nouns and half the first verbs.
     """
     counts: Counter[tuple[Word, str, str]] = Counter()
     texts: dict[tuple[Word, str, str], set[str]] = defaultdict(set)
@@ -84,9 +84,9 @@ class ContextResult:
 
     words: list[ChosenWord]
     num_pairs: list[tuple[int, int]]
-    """Pairs of each word with the same sense, and with different senses."""
+    """Numbers of pairs of each word with the same sense, and with different senses."""
     aucs: dict[str, list[float]]
-    """By layer ("0", "1", …) and "mean": one AUC a word."""
+    """By layer ("0", "1", …) and "mean": one AUC per word."""
 
     @property
     def means(self) -> dict[str, float]:
@@ -95,9 +95,9 @@ class ContextResult:
 
 
 def compare_contexts(embed: Embed, sentences: Iterable[SenseSentence], words: Sequence[ChosenWord]) -> ContextResult:
-    """AUC of each chosen word in the text it was chosen from.
+    """The AUC of each chosen word in the text it was chosen from.
 
-    Of a sense with more than `MAX_OCCURRENCES` occurrences, that many are taken, evenly spread over the text.
+    For a sense with more than `MAX_OCCURRENCES` occurrences, that number is taken, evenly spread over the text.
     """
     if not words:
         raise InputError("no word was chosen: give text in which words have several frequent senses, such as SemCor.")
@@ -149,7 +149,7 @@ def _pairs(keys: NDArray[Any], sources: NDArray[Any]) -> tuple[NDArray[np.bool_]
 
 
 def auc(higher: NDArray[Any], lower: NDArray[Any]) -> float:
-    """The chance that a value of the first exceeds one of the second, ties counting half; exact, by ranks."""
+    """The probability that a value of the first exceeds one of the second; ties count half; exact, by ranks."""
     if not higher.size or not lower.size:
         raise InputError(f"AUC of {higher.size} against {lower.size} values: give at least one of each.")
     ordered = np.sort(lower)

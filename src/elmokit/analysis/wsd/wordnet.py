@@ -1,4 +1,4 @@
-"""WordNet's senses: the words they belong to, the index of all of them, and sentences whose words carry them."""
+"""WordNet's senses: their words, the index of all senses, and sentences with tagged words."""
 
 import re
 from collections.abc import Iterable
@@ -10,19 +10,19 @@ from elmokit.errors import FormatError
 from elmokit.text.files import open_text
 
 PARTS_OF_SPEECH = {"1": "noun", "2": "verb", "3": "adj", "4": "adv", "5": "adj"}
-"""By the digit behind the % of a sense key; 5 marks satellite adjectives, which WordNet numbers among the others."""
+"""By the digit after the % of a sense key; 5 marks satellite adjectives, which WordNet numbers with the others."""
 _KEY = re.compile(r"([^\s%]+)%([1-5]):\d\d:\d\d:(?:[^\s:%]+:\d\d|:)")
 
 
 class Word(NamedTuple):
-    """What has senses: a lemma, lower case with _ between its parts, as a part of speech."""
+    """A word with senses: a lemma, in lower case with _ between its parts, and a part of speech."""
 
     lemma: str
     pos: str
 
 
 class Target(NamedTuple):
-    """A word in a sentence, tokens start to end, with the keys of the senses that it has there."""
+    """A word in a sentence, tokens start to end, with the keys of its senses there."""
 
     start: int
     end: int
@@ -32,7 +32,7 @@ class Target(NamedTuple):
 
 
 class SenseSentence(NamedTuple):
-    """A sentence, its words with senses and the text that it is from."""
+    """A sentence, its words with senses and the name of its text."""
 
     tokens: tuple[str, ...]
     targets: tuple[Target, ...]
@@ -40,7 +40,7 @@ class SenseSentence(NamedTuple):
 
 
 def word_of(key: str) -> Word | None:
-    """The word that a sense key belongs to; None if it is no sense key."""
+    """The word that a sense key belongs to; None if it is not a sense key."""
     match = _KEY.fullmatch(key)
     return Word(match[1], PARTS_OF_SPEECH[match[2]]) if match else None
 
@@ -52,16 +52,16 @@ class SenseIndex:
     numbers: dict[str, int]
     """The number of a sense among those of its word; 1 is the most frequent."""
     tag_counts: dict[str, int]
-    """How often WordNet's makers met the sense in tagged text."""
+    """How often the sense occurs in WordNet's tagged text."""
     senses: dict[Word, tuple[str, ...]]
     """The senses of a word in WordNet's order."""
 
     def first_sense(self, word: Word) -> str | None:
-        """The sense that WordNet lists first, by its makers' counts the most frequent; None for a word it lacks."""
+        """The sense that WordNet lists first, the most frequent one in its tagged text; None for an unknown word."""
         return self.senses[word][0] if word in self.senses else None
 
     def in_order(self, keys: Iterable[str]) -> list[str]:
-        """Keys as WordNet orders them; those it does not have come last, by name."""
+        """Keys in WordNet's order; unknown keys come last, by name."""
         last = len(self.numbers) + 1
         return sorted(keys, key=lambda key: (self.numbers.get(key, last), key))
 
@@ -77,7 +77,7 @@ def read_sense_index(path: Path) -> SenseIndex:
             word = word_of(fields[0]) if len(fields) == 4 and all(map(str.isdecimal, fields[1:])) else None
             if word is None or fields[0] in numbers:
                 raise FormatError(
-                    f"{path} line {number} is {line.strip()[:60]!r}: a line has a sense key that stands nowhere else, "
+                    f"{path} line {number} is {line.strip()[:60]!r}: a line has a sense key that occurs only once, "
                     "offset, sense number and count; give WordNet's index.sense."
                 )
             key = fields[0]

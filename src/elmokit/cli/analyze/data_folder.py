@@ -1,4 +1,4 @@
-"""Where the data of an analysis is if the user does not say."""
+"""The default location of an analysis's data."""
 
 import os
 from pathlib import Path
@@ -7,7 +7,7 @@ import typer
 
 
 def find_data(given: Path | None, place: str) -> Path:
-    """The folder that was given, or the usual place inside $ELMOKIT_DATA."""
+    """The given folder, or the default one inside $ELMOKIT_DATA."""
     root = os.environ.get("ELMOKIT_DATA")
     if given is None and not root:
         raise typer.BadParameter(

@@ -19,7 +19,7 @@ def layer_weights(
 ) -> None:
     """The layer weights and scales that task models learned (Figure 2).
 
-    Runs that differ in nothing but their seed are averaged.
+    Runs that differ only in their seed are averaged.
 
     \b
     Examples:

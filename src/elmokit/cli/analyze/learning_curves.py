@@ -15,9 +15,9 @@ def learning_curves(
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """The dev scores of task runs by epoch: has training converged, and which side learns faster?
+    """Plot the development scores of task runs by epoch: has training converged, and which variant learns faster?
 
-    Runs that differ in nothing but their seed stand together; `elmokit task compare` leaves such runs in its output.
+    Runs that differ only in their seed are grouped; `elmokit task compare` leaves such runs in its output folder.
 
     \b
     Examples:

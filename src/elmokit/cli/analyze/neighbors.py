@@ -19,7 +19,7 @@ from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.paths import check_exists, check_model
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.stopped import telling_how_to_go_on
+from elmokit.cli.stopped import resume_hint
 
 if TYPE_CHECKING:
     from elmokit.analysis.neighbors.index import NeighborIndex, Types
@@ -33,39 +33,39 @@ def neighbors(
     sentence: Annotated[
         str | None,
         typer.Argument(
-            metavar="SENTENCE", help="The sentence: raw text, or tokens between spaces with --input tokens."
+            metavar="SENTENCE", help="The sentence: raw text, or space-separated tokens with --input tokens."
         ),
     ] = None,
     word: Annotated[str | None, typer.Option(help="The token of the sentence to look up.")] = None,
     type_: Annotated[
         str | None, typer.Option("--type", help="Instead of a sentence: any string, compared by its characters alone.")
     ] = None,
-    corpus: Annotated[Path | None, typer.Option(help="Text to look in; .gz .xz .bz2 work.")] = None,
+    corpus: Annotated[Path | None, typer.Option(help="Text to search; .gz .xz .bz2 work.")] = None,
     model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
         list[str] | None,
-        typer.Option(help="top (default), average, a layer's number, 0.2,0.3,0.5 or all; again for more."),
+        typer.Option(help="top (default), average, a layer's number, weights (0.2,0.3,0.5) or all. Repeatable."),
     ] = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="Neighbors to give.")] = 10,
+    k: Annotated[int, typer.Option("-k", min=1, help="Number of neighbors.")] = 10,
     position: Annotated[
-        int | None, typer.Option(help="The token's place, from 0, if the word stands there more than once.")
+        int | None, typer.Option(help="The token's position, from 0, if the word occurs more than once.")
     ] = None,
     against: Annotated[
-        Literal["word", "tokens"], typer.Option(help="Compare with occurrences of the word, or with all tokens.")
+        Literal["word", "tokens"], typer.Option(help="Search occurrences of the same word, or all tokens.")
     ] = "word",
     index: Annotated[
-        Path | None, typer.Option(help="A folder for the index of the corpus; by default one in the user's cache.")
+        Path | None, typer.Option(help="Folder of the corpus index; by default in the user's cache.")
     ] = None,
-    ann: Annotated[bool, typer.Option("--ann", help="With --against tokens: approximate search by faiss.")] = False,
+    ann: Annotated[bool, typer.Option("--ann", help="With --against tokens: approximate search with faiss.")] = False,
     input_: InputOption = None,
     threads: ThreadsOption = None,
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """The nearest contexts of a word in a corpus, layer by layer, beside its nearest types without context.
+    """Find the nearest contexts of a word in a corpus, layer by layer, and its nearest types without context.
 
-    The corpus is embedded once, into an index on disk (a few KB a token); repeat the command if that was stopped.
+    The corpus is embedded once, into an index on disk (a few KB per token). If that is interrupted, repeat the command.
 
     \b
     Examples:
@@ -93,7 +93,7 @@ def neighbors(
 
 
 class _Text(NamedTuple):
-    """What is looked in."""
+    """What is searched."""
 
     corpus: Path | None
     folder: Path | None
@@ -101,7 +101,7 @@ class _Text(NamedTuple):
 
 
 class _Question(NamedTuple):
-    """What is asked of a word in a sentence."""
+    """The options of a query for a word in a sentence."""
 
     sentence: str
     word: str
@@ -116,16 +116,16 @@ def _check_question(sentence: str | None, word: str | None, type_: str | None, *
     if (sentence is None) == (type_ is None):
         raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="SENTENCE")
     if (sentence is None) != (word is None):
-        raise typer.BadParameter("it names the token of the SENTENCE: give both or neither.", param_hint="--word")
+        raise typer.BadParameter("it names a token of SENTENCE: give both or neither.", param_hint="--word")
     if ann and against == "word":
         raise typer.BadParameter("it is for --against tokens: add that, or leave --ann out.", param_hint="--ann")
 
 
 def _check_places(corpus: Path | None, index: Path | None) -> None:
     if corpus is None and index is None:
-        raise typer.BadParameter("give the text to look in, or a finished --index.", param_hint="--corpus")
+        raise typer.BadParameter("give the text to search, or a finished --index.", param_hint="--corpus")
     if corpus is not None:
-        check_exists(corpus, "give the text to look in")
+        check_exists(corpus, "give the text to search")
     elif index is not None:
         check_exists(index, "give a finished index, or the text to build one from (--corpus)")
 
@@ -168,12 +168,12 @@ def _context_report(question: _Question, text: _Text, model: str, threads: int |
 def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "NeighborIndex":
     from elmokit.analysis.neighbors.build import open_index
 
-    with telling_how_to_go_on(), progress_bar("building the index") as report:
+    with resume_hint(), progress_bar("building the index") as report:
         return open_index(embedder, corpus, folder, input=kind, report=report)
 
 
 def _types(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "Types":
-    """From an index if there is one; none is built for types alone."""
+    """Types from an existing index, else from the corpus; no index is built for types alone."""
     from elmokit.analysis.neighbors.build import find_index, open_index
     from elmokit.analysis.neighbors.index import is_finished
     from elmokit.analysis.neighbors.types import corpus_types

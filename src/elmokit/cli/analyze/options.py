@@ -1,4 +1,4 @@
-"""What the analyses' commands share: their options, and what becomes of a report."""
+"""What the analysis commands share: their options, and how a report is printed and written."""
 
 import json
 from pathlib import Path
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 OutputOption = Annotated[
     Path | None,
-    typer.Option(*OUTPUT_NAMES, help="A folder for the page (HTML), pictures (PNG, SVG) and figures (JSON)."),
+    typer.Option(*OUTPUT_NAMES, help="A folder for the page (HTML), plots (PNG, SVG) and figures (JSON)."),
 ]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace a report in the folder --output.")]
+OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing report in --output.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the figures as JSON on stdout.")]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")]
 
 
 def load_embedder(model: str, threads: int | None) -> "Embedder":
-    """The model of an analysis, on so many cores."""
+    """The model of an analysis, on the given number of cores."""
     from elmokit.embedding.embedder import Embedder
 
     use_threads(threads)
@@ -31,7 +31,7 @@ def load_embedder(model: str, threads: int | None) -> "Embedder":
 
 
 def check_output(output: Path | None, overwrite: bool) -> None:
-    """Refuse a folder that a report must not be written to, before anything is computed."""
+    """Refuse an output folder that must not be overwritten, before anything is computed."""
     if output is not None:
         from elmokit.analysis.page import check_report_folder
 

@@ -17,7 +17,7 @@ from elmokit.cli.analyze.options import (
 )
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.stopped import telling_how_to_go_on
+from elmokit.cli.stopped import resume_hint
 from elmokit.cli.task_options import SeedsOption, parse_seeds
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ DataOption = Annotated[
     typer.Option("--data", help="A treebank: one *train.conllu, *dev.conllu and *test.conllu; .gz .xz .bz2 work."),
 ]
 TagsOption = Annotated[
-    Literal["xpos", "upos", "both"], typer.Option("--tags", help="The treebank's own tags, universal ones, or both.")
+    Literal["xpos", "upos", "both"],
+    typer.Option("--tags", help="The treebank's own tags (xpos), universal tags (upos), or both."),
 ]
 
 
@@ -46,10 +47,10 @@ def pos(
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Linear probes of parts of speech by layer (Table 6).
+    """Probe each layer for part-of-speech tags with a linear classifier (Table 6).
 
-    Without --data the treebank is pos/ud_ewt in $ELMOKIT_DATA. Layers are kept in the user's cache: the next run on the
-    same model and sentences begins with the probes.
+    Without --data the treebank is pos/ud_ewt in $ELMOKIT_DATA. Layers are cached: the next run on the same model and
+    sentences starts with the probes.
 
     \b
     Examples:
@@ -73,7 +74,7 @@ def pos(
     sets = read[kinds[0]]
     store = LayerStore(load_embedder(model, threads))
     sentences = [tokens for own in sets.values() for tokens in own.sentences]
-    with telling_how_to_go_on(), progress_bar("embedding") as bar:
+    with resume_hint(), progress_bar("embedding") as bar:
         embed = keep_layers(store, sentences, bar)
     with progress_bar("probes") as bar:
         results = {}

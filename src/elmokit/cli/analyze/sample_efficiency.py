@@ -31,10 +31,10 @@ def sample_efficiency(
     output: RunsOption,
     model: ModelOption = DEFAULT_MODEL,
     fractions: Annotated[
-        str, typer.Option(help="Shares of the training examples, above 0 and up to 1, between commas or spaces.")
+        str, typer.Option(help="Shares of the training examples, above 0 and up to 1, comma-separated.")
     ] = "0.001,0.01,0.1,0.5,1",
     least_steps: Annotated[
-        int, typer.Option(min=1, help="Steps that a run on a small share may take, but no more than one on all.")
+        int, typer.Option(min=1, help="Steps allowed on a small share, but never more than on the full data.")
     ] = 1000,
     seeds: SeedsOption = "1 2 3",
     vectors: VectorsOption = None,
@@ -43,7 +43,7 @@ def sample_efficiency(
     processes: ProcessesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Score by share of the training data, and how much data and how many epochs ELMo saves (the paper's Figure 1).
+    """Plot scores by share of the training data, and how much data and how many epochs ELMo saves (Figure 1).
 
     \b
     Examples:
@@ -72,14 +72,14 @@ def sample_efficiency(
 
 
 def parse_fractions(fractions: str) -> list[float]:
-    """Different numbers above 0 and up to 1, from the smallest."""
+    """Distinct numbers above 0 and up to 1, in ascending order."""
     try:
         shares = sorted(float(word) for word in fractions.replace(",", " ").split())
     except ValueError:
         shares = []
     if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) != len(shares):
         raise typer.BadParameter(
-            f"{fractions!r} is no list of different numbers above 0 and up to 1, such as 0.01,0.1,1.",
+            f"{fractions!r} is not a list of distinct numbers above 0 and up to 1, such as 0.01,0.1,1.",
             param_hint="--fractions",
         )
     return shares

@@ -18,7 +18,7 @@ from elmokit.cli.layers import parse_layers
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.stopped import telling_how_to_go_on
+from elmokit.cli.stopped import resume_hint
 
 _OCCURRENCES, _RANKED_OCCURRENCES = 2000, 50
 
@@ -29,34 +29,37 @@ def senses(
         str | None, typer.Argument(metavar="WORD", help="The word: one token; case does not matter.")
     ] = None,
     against: Annotated[
-        list[str] | None, typer.Option(help="Files of a second corpus: how does the use differ from the first?")
+        list[str] | None, typer.Option(help="Files of a second corpus, to show how the word's use differs.")
     ] = None,
     rank: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Instead of a WORD: the N words whose use differs most.")
+        int | None, typer.Option(min=1, metavar="N", help="Instead of WORD: list the N words whose use differs most.")
     ] = None,
     forms: Annotated[str | None, typer.Option(help="Other forms that count as the word: plays,played.")] = None,
-    match_case: Annotated[bool, typer.Option("--match-case", help="Tell Play from play.")] = False,
-    groups: Annotated[str, typer.Option(metavar="N|auto", help="How many groups to make; auto may find one.")] = "auto",
+    match_case: Annotated[bool, typer.Option("--match-case", help="Treat Play and play as different words.")] = False,
+    groups: Annotated[str, typer.Option(metavar="N|auto", help="Number of groups; auto may find only one.")] = "auto",
     model: ModelOption = DEFAULT_MODEL,
     layers: Annotated[
-        str, typer.Option(help="top, average, a layer's number, a weight a layer (0.2,0.3,0.5), or all.")
+        str, typer.Option(help="top, average, a layer's number, one weight per layer (0.2,0.3,0.5), or all.")
     ] = "top",
     max_occurrences: Annotated[
-        int | None, typer.Option(min=2, help="Of a word in a corpus: 2000, with --rank 50; of more, a sample.")
+        int | None,
+        typer.Option(min=2, help="Occurrences per word and corpus (default 2000, with --rank 50); more are sampled."),
     ] = None,
-    min_count: Annotated[int, typer.Option(min=2, help="With --rank: how often a word is in each corpus.")] = 20,
-    max_words: Annotated[int, typer.Option(min=1, help="With --rank: words to look at, the most frequent.")] = 1000,
-    seed: Annotated[int, typer.Option(min=0, help="Of the sample, the groups and the shuffles.")] = 0,
+    min_count: Annotated[int, typer.Option(min=2, help="With --rank: minimum occurrences in each corpus.")] = 20,
+    max_words: Annotated[
+        int, typer.Option(min=1, help="With --rank: number of words to compare, most frequent first.")
+    ] = 1000,
+    seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     input_: InputOption = None,
     threads: ThreadsOption = None,
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """The uses of a word in a corpus as groups, with typical and borderline sentences; and how two corpora differ.
+    """Group the uses of a word in a corpus, with typical and borderline sentences; or compare its use in two corpora.
 
-    Groups are made of what stands before and behind the word, not of the word itself. Only sentences that are looked at
-    are embedded, once: their layers stay in the cache (a few KB a token).
+    Groups are based on the text before and after the word, not on the word itself. Only the sampled sentences are
+    embedded, once: their layers stay in the cache (a few KB per token).
 
     \b
     Examples:
@@ -90,7 +93,7 @@ def senses(
     embedder = load_embedder(model, threads)
     embedder.select(parsed)
     store = LayerStore(embedder)
-    with telling_how_to_go_on(), progress_bar("embedding") as progress:
+    with resume_hint(), progress_bar("embedding") as progress:
         if word is not None:
             own = tuple(dict.fromkeys([word, *filter(None, map(str.strip, (forms or "").split(",")))]))
             options = UsageOptions(own, match_case, num_groups, parsed, max_occurrences or _OCCURRENCES, seed)
@@ -106,5 +109,5 @@ def _parse_groups(text: str) -> int | None:
     if text == "auto":
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise typer.BadParameter(f"{text!r} is no number of groups: give 1 or more, or auto.", param_hint="--groups")
+        raise typer.BadParameter(f"{text!r} is not a number of groups: give 1 or more, or auto.", param_hint="--groups")
     return int(text)

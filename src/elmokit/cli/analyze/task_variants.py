@@ -41,7 +41,7 @@ def mixing(
     processes: ProcessesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Which layers, and how they are mixed: the last alone, all with λ = 1 or 0.001, without γ (the paper's Table 2).
+    """Compare layer choices: the last layer alone, all layers with λ = 1 or 0.001, without γ (the paper's Table 2).
 
     \b
     Examples:
@@ -72,7 +72,7 @@ def placement(
     processes: ProcessesOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Where ELMo goes: at the input, at the output of the task's encoder, or at both (the paper's Table 3).
+    """Compare where ELMo is added: at the input, at the output of the task's encoder, or both (the paper's Table 3).
 
     \b
     Examples:

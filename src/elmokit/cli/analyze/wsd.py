@@ -17,7 +17,7 @@ from elmokit.cli.analyze.options import (
 )
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.stopped import telling_how_to_go_on
+from elmokit.cli.stopped import resume_hint
 
 DataOption = Annotated[
     Path | None,
@@ -28,17 +28,17 @@ DataOption = Annotated[
 def wsd(
     model: ModelOption = DEFAULT_MODEL,
     data: DataOption = None,
-    parts: Annotated[str, typer.Option(help="Of SemCor, between commas.")] = "brown1,brown2,brownv",
-    seed: Annotated[int, typer.Option(min=0, help="Of the texts of SemCor that votes are fitted on.")] = 0,
+    parts: Annotated[str, typer.Option(help="SemCor parts, comma-separated.")] = "brown1,brown2,brownv",
+    seed: Annotated[int, typer.Option(min=0, help="Random seed of the choice of held-out SemCor texts.")] = 0,
     threads: ThreadsOption = None,
     output: OutputOption = None,
     overwrite: OverwriteOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Word-sense disambiguation by layer (Table 5), and by votes of similar occurrences on the same vectors.
+    """Evaluate word-sense disambiguation by layer (Table 5), and by votes of similar occurrences on the same vectors.
 
-    Without --data the folder is wsd in $ELMOKIT_DATA. Layers are kept in the user's cache, about 1 GB for a model 256
-    wide: the next run on the same model takes a few minutes less.
+    Without --data the folder is wsd in $ELMOKIT_DATA. Layers are cached, about 1 GB for a model of width 256: the next
+    run on the same model takes a few minutes less.
 
     \b
     Examples:
@@ -60,7 +60,7 @@ def wsd(
     train = list(keep_words(found.train, found.words))
     sentences = [sentence.tokens for own in (train, *found.sets.values()) for sentence in own]
     store = LayerStore(load_embedder(model, threads))
-    with telling_how_to_go_on(), progress_bar("embedding") as bar:
+    with resume_hint(), progress_bar("embedding") as bar:
         embed = keep_layers(store, sentences, bar)
     with progress_bar("nearest senses"):
         nearest = evaluate_wsd(embed, train, found.sets, found.index)

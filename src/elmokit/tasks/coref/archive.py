@@ -1,4 +1,4 @@
-"""Texts out of an archive, or out of the folder that it unpacks to."""
+"""Read texts from an archive, or from the folder that it unpacks to."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
@@ -12,14 +12,14 @@ class Text(NamedTuple):
     """A file of an archive."""
 
     name: str
-    """Without folders and suffix."""
+    """The file name without folders and suffix."""
     where: str
-    """What errors call it."""
+    """The name used in error messages."""
     content: str
 
 
 def read_texts(path: Path, wanted: Callable[[PurePosixPath], bool]) -> Iterator[Text]:
-    """The wanted files one by one; nothing is unpacked to disk."""
+    """Stream the requested files; nothing is unpacked to disk."""
     if path.is_dir():
         for file in sorted(path.rglob("*")):
             if file.is_file() and wanted(PurePosixPath(file.relative_to(path).as_posix())):

@@ -5,10 +5,10 @@ import numpy.typing as npt
 
 
 def best_pairs(values: npt.NDArray[np.float64]) -> list[tuple[int, int]]:
-    """Pair each row with a column of its own, or each column with a row, so that their values' sum is the largest.
+    """Pair each row with its own column, or each column with its own row, so that the sum of values is maximal.
 
-    Rows are added one by one. Each finds the cheapest chain of changes to the pairs so far, with prices of rows and
-    columns that keep every step's cost from being negative, so that the chain is a shortest path.
+    Rows are added one by one. Each row finds the cheapest chain of changes to the pairs so far. Prices of rows and
+    columns keep the cost of every step nonnegative, so that the chain is a shortest path.
     """
     if values.shape[0] > values.shape[1]:
         return [(row, column) for column, row in best_pairs(values.T)]

@@ -8,7 +8,7 @@ from elmokit.errors import InputError
 
 
 class Mention(NamedTuple):
-    """Tokens `start` to `end` of a document, the latter not included."""
+    """Tokens `start` to `end` (exclusive) of a document."""
 
     start: int
     end: int
@@ -16,32 +16,32 @@ class Mention(NamedTuple):
 
 @dataclass(frozen=True)
 class CorefDocument:
-    """A document, or a part of one, and which of its mentions are the same entity."""
+    """A document, or a part of one, and its clusters of mentions that refer to the same entity."""
 
     name: str
     sentences: tuple[tuple[str, ...], ...]
     clusters: tuple[tuple[Mention, ...], ...] = ()
-    """Mentions from left to right, clusters by their first; none, if nothing is annotated."""
+    """Mentions from left to right, clusters by their first mention; empty if nothing is annotated."""
     part: int = 0
     speakers: tuple[tuple[str, ...], ...] | None = None
-    """Of each token, where the files have them; `-` where nobody is known to speak."""
+    """The speaker of each token, if the files have speakers; `-` if unknown."""
     genre: str | None = None
-    """Where the document's name tells it."""
+    """The genre, if the document's name contains it."""
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """All tokens, which mentions count."""
+        """All tokens; mentions are offsets into them."""
         return tuple(token for sentence in self.sentences for token in sentence)
 
     def without_singletons(self) -> "CorefDocument":
-        """The same document without the clusters of one mention."""
+        """The same document without clusters of a single mention."""
         return replace(self, clusters=tuple(cluster for cluster in self.clusters if len(cluster) > 1))
 
     def cut(self, max_tokens: int, *, first_sentence: int = 0, singletons: bool = True) -> "CorefDocument":
-        """As many whole sentences from `first_sentence` on as have at most `max_tokens` tokens.
+        """The longest run of whole sentences from `first_sentence` on with at most `max_tokens` tokens.
 
-        Mentions are counted from the new beginning; those that are not wholly inside are gone, and so are clusters of
-        which none is left, or, without `singletons`, only one.
+        Mention offsets are relative to the new start. Mentions that are not entirely inside are dropped, and so are
+        clusters with no mention left or, without `singletons`, with only one.
         """
         if not 0 <= first_sentence < len(self.sentences):
             raise InputError(

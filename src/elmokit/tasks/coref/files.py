@@ -1,4 +1,4 @@
-"""Documents out of what a user names: a CoNLL-2012 file, an archive, or a list of an archive's documents beside it."""
+"""Read documents from a CoNLL-2012 file, an archive, or a list of documents next to their archive."""
 
 from collections.abc import Callable, Iterator
 from itertools import accumulate
@@ -17,16 +17,16 @@ _ARCHIVES: dict[str, Callable[[Path, Path | None], Iterator[CorefDocument]]] = {
     "ontogum": read_ontogum,
 }
 _SUFFIXES = (".tar.xz", ".tar.gz", "")
-"""Of an archive, and of the folder that it unpacks to."""
+"""File name of an archive, and name of the folder that it unpacks to."""
 
 
 def read_documents(path: Path, format: Format = "auto") -> Iterator[CorefDocument]:
-    """Stream documents, in a format that is told by the file's name and first line unless it is given.
+    """Stream documents; unless given, the format is recognized by the file's name and first line.
 
     Args:
         path: a `*_conll` file of CoNLL-2012; LitBank's or OntoGUM's archive, for all of its documents; or a list of
-            some of them, which lies beside the archive or the folder that it unpacks to.
-        format: what to expect.
+            some of them, next to the archive or to the folder that it unpacks to.
+        format: the corpus, or "auto".
     """
     check_choice("format", format, get_args(Format))
     if format == "conll2012":
@@ -35,7 +35,7 @@ def read_documents(path: Path, format: Format = "auto") -> Iterator[CorefDocumen
     if path.name.endswith((".tar.xz", ".tar.gz")):
         named = [corpus for corpus in corpora if format == corpus or path.name.startswith(corpus)]
         if not named:
-            raise InputError(f"{path} is of no corpus that its name tells: set model.format to {' or '.join(corpora)}.")
+            raise InputError(f"the name {path} does not show its corpus: set model.format to {' or '.join(corpora)}.")
         return _ARCHIVES[named[0]](path, None)
     first = first_line(path)
     if format == "auto" and first.lstrip().startswith("#"):
@@ -47,25 +47,25 @@ def read_documents(path: Path, format: Format = "auto") -> Iterator[CorefDocumen
                 return _ARCHIVES[corpus](archive, path)
     wanted = " or ".join(f"{corpus}-conll.tar.xz" for corpus in corpora)
     raise InputError(
-        f"{path} begins no document of CoNLL-2012, and no {wanted} lies beside it: give a *_conll file, or a list of "
-        "an archive's documents in the archive's folder."
+        f"{path} does not begin with a document of CoNLL-2012, and there is no {wanted} next to it: give a *_conll "
+        "file, or a list of an archive's documents in the archive's folder."
     )
 
 
 def split_document(document: CorefDocument, max_tokens: int, *, singletons: bool) -> Iterator[CorefDocument]:
-    """Cut a document into pieces of whole sentences and at most `max_tokens` tokens, as few and as equal as can be.
+    """Split a document into the fewest, most equal pieces of whole sentences with at most `max_tokens` tokens.
 
-    Mentions of an entity in different pieces are not linked any more.
+    Mentions of an entity in different pieces are no longer linked.
 
     Args:
-        document: what to cut.
-        max_tokens: of a piece.
-        singletons: whether to keep clusters of which a piece has one mention only.
+        document: the document to split.
+        max_tokens: maximum number of tokens per piece.
+        singletons: whether to keep clusters with only one mention in a piece.
     """
     begin = 0
     while begin < len(document.sentences):
         ends = list(accumulate(len(sentence) for sentence in document.sentences[begin:]))
-        share = ends[-1] / -(-ends[-1] // max_tokens)  # tokens of each piece that is left
+        share = ends[-1] / -(-ends[-1] // max_tokens)  # target size of the remaining pieces
         size = next(end for end in ends if end >= share)
         if size > max_tokens:
             size = max((end for end in ends if end <= max_tokens), default=max_tokens)

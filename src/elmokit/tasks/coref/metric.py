@@ -1,18 +1,18 @@
-"""MUC, B³, CEAF (φ4) and the mean of their F1, as the scorer of CoNLL-2012 has them.
+"""MUC, B³, CEAF (φ4) and the mean of their F1, as computed by the scorer of CoNLL-2012.
 
 Recall and precision are fractions whose numerators and denominators are summed over all documents before they are
 divided. With gold clusters K and predicted ones R:
 
-- MUC counts links. Numerator: of each k, its mentions less the pieces into which R cuts it; denominator: Σ |k| - 1.
-  Singletons have no links, but a cluster that swallows them has more.
-- B³ counts mentions, each by the share of its cluster that the other side has with it: Σ |k ∩ r|² / |k| over Σ |k|.
-- CEAF pairs clusters one to one so that the sum of 2 |k ∩ r| / (|k| + |r|) is the largest; that over |K|.
+- MUC counts links. Numerator: for each k, its mentions minus the pieces into which R splits it; denominator:
+  Σ |k| - 1. Singletons have no links, but a cluster that absorbs them has more.
+- B³ counts mentions, each by the share of its cluster that the other side groups with it: Σ |k ∩ r|² / |k| over Σ |k|.
+- CEAF pairs clusters one to one so that the sum of 2 |k ∩ r| / (|k| + |r|) is maximal; that sum over |K|.
 
-Precision is the same with K and R exchanged. A fraction over 0 is 0, and F1 is 0 if both are: a document without
-clusters on either side adds nothing, and a whole corpus of them scores 0, not 1.
+Precision is the same with K and R exchanged. A fraction with denominator 0 is 0, and F1 is 0 if both are: a document
+without clusters on either side adds nothing, and a corpus of such documents scores 0, not 1.
 
-Mentions match exactly. One that is given twice counts once, in the first cluster that has it. Singletons count as they
-are given; who wants OntoNotes' way drops them on both sides before.
+Mentions match exactly. A repeated mention counts once, in the first cluster that has it. Singletons count if they are
+given; for OntoNotes' convention, drop them on both sides first.
 """
 
 from collections import Counter
@@ -25,12 +25,12 @@ from elmokit.errors import InputError
 from elmokit.tasks.coref.assignment import best_pairs
 
 Clusters = Iterable[Iterable[Hashable]]
-"""Of one document: clusters of mentions, which may be `Mention`s or anything that can be compared."""
+"""The clusters of one document; mentions may be `Mention`s or any hashable values."""
 
 
 @dataclass(frozen=True)
 class Fractions:
-    """Recall and precision as what was found of what there is, and what is right of what was predicted."""
+    """Recall and precision as fractions: found of gold, and correct of predicted."""
 
     found: float = 0.0
     gold: float = 0.0
@@ -39,12 +39,12 @@ class Fractions:
 
     @property
     def recall(self) -> float:
-        """What was found of the gold; 0 if there is none."""
+        """Share of the gold that was found; 0 if there is none."""
         return self.found / self.gold if self.gold else 0.0
 
     @property
     def precision(self) -> float:
-        """What is right of the predicted; 0 if there is nothing."""
+        """Share of the predictions that is correct; 0 if there are none."""
         return self.right / self.predicted if self.predicted else 0.0
 
     @property
@@ -64,7 +64,7 @@ class Fractions:
 
 @dataclass(frozen=True)
 class CorefScore:
-    """The three metrics, and how many mentions were found at all."""
+    """The three metrics, and the fractions of mentions found."""
 
     muc: Fractions = Fractions()
     b_cubed: Fractions = Fractions()
@@ -88,13 +88,15 @@ class CorefScore:
 def score_clusters(gold: Sequence[Clusters], predicted: Sequence[Clusters]) -> CorefScore:
     """Compare the clusters of documents, document by document."""
     if len(gold) != len(predicted):
-        raise InputError(f"there are clusters of {len(predicted)} documents for {len(gold)}: give some for each.")
+        raise InputError(
+            f"there are predictions for {len(predicted)} documents, expected {len(gold)}: give some for each."
+        )
     pairs = zip(gold, predicted, strict=True)
     return sum((_score_document(_sets(wanted), _sets(found)) for wanted, found in pairs), CorefScore())
 
 
 def _sets(clusters: Clusters) -> list[set[Hashable]]:
-    """Clusters without the mentions that one before them has, and none that is empty."""
+    """Clusters without mentions of earlier clusters, and without empty clusters."""
     seen: set[Hashable] = set()
     kept = []
     for cluster in clusters:

@@ -33,56 +33,56 @@ _NOBODY = "-"
 
 
 class CorefSettings(Config):
-    """What the files hold, and sizes."""
+    """File format and sizes."""
 
     format: Format = "auto"
-    """Of the files; a list of LitBank's or OntoGUM's documents tells it by the archive beside it."""
+    """Format of the files; auto recognizes a list of LitBank's or OntoGUM's documents by the archive next to it."""
     max_tokens: Positive = 1000
-    """Of a training example: a longer document is cut into as few pieces of whole sentences, each an example. Other
-    files are read in whole documents."""
+    """Maximum tokens of a training example; longer documents are split into pieces of whole sentences. Development and
+    test documents are not split."""
     singletons: bool = False
-    """Whether mentions that nothing else refers to are learned, by a loss of their own, and predicted."""
+    """Whether single mentions of an entity are trained, by a separate loss, and predicted."""
     hidden_dim: Positive = 200
-    """Of one direction of the biLSTM."""
+    """Width of one direction of the biLSTM."""
     ffn_dim: Positive = 150
-    """Of the two hidden layers of every scorer."""
+    """Width of the two hidden layers of every scorer."""
     feature_dim: Positive = 20
-    """Of the width of a span, the distance of two, who speaks, and the genre."""
+    """Width of the features: span width, distance, speaker and genre."""
     max_width: Positive = 10
-    """Tokens of the longest span that can be a mention."""
+    """Maximum number of tokens of a mention."""
     spans_per_word: Rate = 0.4
-    """How many spans are kept."""
+    """Number of spans to keep per word."""
     max_antecedents: Positive = 100
-    """Earlier spans that a span is compared with."""
+    """Number of earlier spans that a span is compared with."""
     lexical_dropout: Share = 0.5
-    """On words and characters; ELMo has its own."""
+    """Dropout on words and characters; ELMo has its own."""
     dropout: Share = 0.2
-    """On what the biLSTM gives, on hidden layers and on features."""
+    """Dropout on the biLSTM's output, on hidden layers and on features."""
     char_dim: Positive = 8
     """Width of a character's vector."""
     num_filters: Positive = 150
     """Filters of the task's own character features."""
     filter_width: Positive = 4
-    """Characters that a filter sees."""
+    """Width of a filter in characters."""
 
 
 @dataclass(frozen=True)
 class CorefGold:
-    """What the model needs of a document beside its tokens."""
+    """What the model needs to know about a document besides its tokens."""
 
     lengths: tuple[int, ...]
-    """Of its sentences."""
+    """Lengths of its sentences."""
     speakers: Tensor  # (N,), 0 where nobody is known to speak
     genre: int
     clusters: Mapping[tuple[int, int], int]
-    """The number of each gold mention's cluster, from 1."""
+    """The cluster number of each gold mention, from 1."""
 
 
 class Links(NamedTuple):
-    """What a document's kept spans may go back to."""
+    """The kept spans of a document and the scores of their antecedents."""
 
     kept: Kept
-    scores: Tensor  # (M, 1 + A), those of nothing first
+    scores: Tensor  # (M, 1 + A), no antecedent first
 
 
 class CorefModel(TaskModel):
@@ -142,7 +142,7 @@ class CorefModel(TaskModel):
         return Links(kept, join_scores(pairs, kept.scores))
 
     def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
-        """See `TaskModel`; of a document, the sum over its kept spans."""
+        """See `TaskModel`; the loss of a document is the sum over its kept spans."""
         (batch,) = texts
         losses = []
         for each, (kept, scores) in zip(gold, self._run(batch, gold), strict=True):
@@ -155,14 +155,14 @@ class CorefModel(TaskModel):
         return torch.stack(losses).sum() / len(gold)
 
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
-        """Clusters of each document, lists of [start, end]."""
+        """The clusters of each document, as lists of [start, end]."""
         (batch,) = texts
         return [self._decode(links) for links in self._run(batch, gold)]
 
     def _decode(self, links: Links) -> list[list[list[int]]]:
         kept, scores = links
         spans = [list(span) for span in zip(kept.spans.starts.tolist(), kept.spans.ends.tolist(), strict=True)]
-        distances = scores.argmax(1).tolist()  # 0 is nothing
+        distances = scores.argmax(1).tolist()  # 0 means no antecedent
         choices = [number - distance if distance else -1 for number, distance in enumerate(distances)]
         likely = (kept.scores > 0).tolist()
         return [
@@ -173,7 +173,7 @@ class CorefModel(TaskModel):
 
 
 class Coref(Task[CorefDocument]):
-    """Mentions of the same entity in documents."""
+    """Coreference resolution: mentions of the same entity in documents."""
 
     name: ClassVar[str] = "coref"
     metric: ClassVar[str] = "f1"
@@ -183,7 +183,7 @@ class Coref(Task[CorefDocument]):
     needs: ClassVar[str] = "mention"
 
     def read(self, paths: Iterable[Path], settings: CorefSettings, *, training: bool) -> Iterator[CorefDocument]:
-        """CoNLL-2012 files, LitBank, OntoGUM; training documents in pieces."""
+        """Read CoNLL-2012 files, LitBank or OntoGUM; training documents are split into pieces."""
         for path in paths:
             for document in read_documents(path, settings.format):
                 if training:
@@ -196,14 +196,14 @@ class Coref(Task[CorefDocument]):
         return (example.sentences,)
 
     def find_labels(self, examples: Sequence[CorefDocument]) -> Labels:
-        """Genres, and whether speakers are known."""
+        """The genres, and whether speakers are known."""
         return {
             "genres": sorted({example.genre for example in examples if example.genre is not None}),
             "speakers": any(example.speakers is not None for example in examples),
         }
 
     def has_gold(self, example: CorefDocument) -> bool:
-        """Whether it has mentions."""
+        """Whether the document has mentions."""
         return bool(example.clusters)
 
     def build(self, settings: CorefSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
@@ -215,11 +215,11 @@ class Coref(Task[CorefDocument]):
         return settings.char_dim, settings.num_filters, settings.filter_width
 
     def collate(self, examples: Sequence[CorefDocument], labels: Labels, texts: Sequence[TokenBatch]) -> Any:
-        """A `CorefGold` for each document."""
+        """One `CorefGold` per document."""
         return [_collate(example, labels["genres"]) for example in examples]
 
     def counts(self, example: CorefDocument, prediction: Any) -> Sequence[float]:
-        """Fractions of MUC, B³, CEAF and mentions without clusters of one mention on either side, then with them."""
+        """Fractions of MUC, B³, CEAF and mentions, first without singletons on either side, then with them."""
         gold, found = [[*map(tuple, c)] for c in example.clusters], [[*map(tuple, c)] for c in prediction]
         scores = [
             score_clusters([[c for c in gold if len(c) >= least]], [[c for c in found if len(c) >= least]])
@@ -228,7 +228,7 @@ class Coref(Task[CorefDocument]):
         return [number for score in scores for part in _parts(score) for number in vars(part).values()]
 
     def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """F1 of CoNLL-2012 and of what it is the mean of; singletons count for the last figure only."""
+        """The F1 of CoNLL-2012 and its three parts; singletons count only for the last figure."""
         parts = [Fractions(*sums[begin : begin + 4]) for begin in range(0, len(sums), 4)]
         without, all_of_them = CorefScore(*parts[:4]), CorefScore(*parts[4:])
         return {
@@ -241,12 +241,12 @@ class Coref(Task[CorefDocument]):
         }
 
     def from_raw(self, *fields: str) -> list[CorefDocument]:
-        """One document, or none of a text without tokens."""
+        """One document, or none if the text has no tokens."""
         sentences = tuple(tuple(token.text for token in sentence) for sentence in tokenize(fields[0]) if sentence)
         return [CorefDocument("", sentences)] if sentences else []
 
     def to_json(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> dict[str, Any]:
-        """Sentences, and clusters of mentions, which count the tokens of all sentences."""
+        """Sentences, and clusters of mentions with offsets into the tokens of the whole document."""
         tokens = example.tokens
         clusters = [
             [{"start": start, "end": end, "text": " ".join(tokens[start:end])} for start, end in cluster]
@@ -255,7 +255,7 @@ class Coref(Task[CorefDocument]):
         return {"sentences": example.sentences, "clusters": clusters}
 
     def to_text(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> RichText:
-        """A line a sentence; the mentions of a cluster have its number and color."""
+        """One sentence per line; the mentions of a cluster have its number and color."""
         numbered = {Mention(*span): number for number, cluster in enumerate(prediction, 1) for span in cluster}
         by_length = sorted(numbered, key=lambda mention: mention.start - mention.end)  # long ones first
         inner: dict[int, int] = {}  # the cluster of the shortest mention around each token
@@ -278,9 +278,9 @@ class Coref(Task[CorefDocument]):
 
 
 def _group_by_length(lengths: Sequence[int]) -> list[list[int]]:
-    """Numbers of sentences, together where the shortest has at least half the length of the longest.
+    """Batches of sentence indices, where the shortest has at least half the length of the longest.
 
-    One very long sentence would else make padding of most of what the encoder reads.
+    Otherwise one very long sentence would fill the encoder's input with padding.
     """
     groups: list[list[int]] = []
     for number in sorted(range(len(lengths)), key=lengths.__getitem__, reverse=True):

@@ -1,8 +1,8 @@
-"""Which earlier span each span goes back to: scores of pairs, their loss, and the clusters that they make.
+"""The antecedent of each span: scores of pairs, their loss, and the resulting clusters.
 
-The first layer over [gᵢ; gⱼ; gᵢ∘gⱼ; features] is cut into its four parts: those of gᵢ and gⱼ are computed once a span,
-those of features once a value, and only the product once a pair. The score is the same number as without the cut.
-Products are taken distance by distance: both sides are then slices of one matrix, small enough for the cache.
+The first layer over [gᵢ; gⱼ; gᵢ∘gⱼ; features] is split into its four parts: those of gᵢ and gⱼ are computed once per
+span, those of features once per value, and only the product once per pair. The score does not change.
+Products are computed distance by distance: both sides are then slices of one matrix, small enough for the cache.
 
 Notation: M kept spans, A antecedents of each, P pairs, G width of a span's vector, F of a hidden layer.
 """
@@ -19,19 +19,19 @@ from elmokit.tasks.coref.spans import FeedForward
 from elmokit.tasks.layers import Dropout
 
 BUCKETS = (1, 2, 3, 4, 5, 8, 16, 32, 64)
-"""The least distance of each bucket, in kept spans."""
+"""The minimum distance of each bucket, in kept spans."""
 
 
 class PairScorer(nn.Module):
-    """How much two spans look like the same entity.
+    """Scores how likely two spans refer to the same entity.
 
     Args:
         span_dim: G.
         hidden_dim: F.
-        feature_dim: of each feature.
-        num_genres: that training knows; without any there is no such feature.
-        speakers: whether there is a feature of who speaks.
-        dropout: on hidden layers and features.
+        feature_dim: width of each feature.
+        num_genres: number of genres in training; 0 leaves this feature out.
+        speakers: whether the speaker is a feature.
+        dropout: dropout on hidden layers and features.
     """
 
     def __init__(
@@ -39,21 +39,21 @@ class PairScorer(nn.Module):
     ) -> None:
         super().__init__()
         self.distances = nn.Embedding(len(BUCKETS), feature_dim)
-        self.speakers = nn.Embedding(3, feature_dim) if speakers else None  # nobody knows, the same, another
-        self.genres = nn.Embedding(num_genres + 1, feature_dim) if num_genres else None  # the first is any other
+        self.speakers = nn.Embedding(3, feature_dim) if speakers else None  # unknown, the same, another
+        self.genres = nn.Embedding(num_genres + 1, feature_dim) if num_genres else None  # the first: any unknown genre
         num_features = 1 + (self.speakers is not None) + (self.genres is not None)
         self.parts = (span_dim, span_dim, span_dim, *[feature_dim] * num_features)
         self.ffn = FeedForward(sum(self.parts), hidden_dim, dropout=dropout)
         self.dropout = Dropout(dropout)
 
     def forward(self, spans: Tensor, num_antecedents: int, *, speakers: Tensor, genre: int) -> Tensor:
-        """Scores (M, A) of spans (M, G) with the one before, the one before that, …; −∞ where there is none.
+        """Scores (M, A) of spans (M, G) with the previous span, the one before that, …; −∞ where there is none.
 
         Args:
-            spans: their vectors.
+            spans: vectors of the spans.
             num_antecedents: A.
-            speakers: (M,) who says each, 0 if that is not known.
-            genre: of the document, 0 if training did not know it.
+            speakers: (M,) the speaker of each span, 0 if unknown.
+            genre: the genre of the document, 0 if it did not occur in training.
         """
         if not num_antecedents:
             return spans.new_empty(len(spans), 0)
@@ -75,14 +75,14 @@ class PairScorer(nn.Module):
 
 
 class _AddPairs(torch.autograd.Function):
-    """What a hidden layer gets from pairs: their products with its weights, either side, and how far it is.
+    """The input of a hidden layer from pairs: products with its weights, both spans, and their distance.
 
-    The way back is written out: of slices autograd makes whole matrices of zeros, one for each distance.
+    The backward pass is written by hand: for slices, autograd creates a full matrix of zeros per distance.
     """
 
     @staticmethod
     def forward(ctx: Any, spans: Tensor, left: Tensor, right: Tensor, away: Tensor, weight: Tensor) -> Tensor:
-        """(P, F), the pairs of neighbors first, from (M, G), (M, F), (M, F), (A, F), (G, F)."""
+        """(P, F), adjacent pairs first, from (M, G), (M, F), (M, F), (A, F), (G, F)."""
         sums = spans.new_empty(sum(_num_pairs(len(spans), len(away))), left.shape[1])  # (P, F)
         for number, part in enumerate(_by_distance(sums, len(spans), len(away)), 1):
             torch.addmm(left[number:] + away[number - 1], spans[number:] * spans[:-number], weight, out=part)
@@ -93,7 +93,7 @@ class _AddPairs(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dsums: Tensor) -> tuple[Tensor, ...]:
-        """Gradients of what was given."""
+        """Gradients of the inputs."""
         spans, weight = ctx.saved_tensors
         dspans, dweight = torch.zeros_like(spans), torch.zeros_like(weight)
         dleft, dright = (dsums.new_zeros(len(spans), dsums.shape[1]) for _ in range(2))
@@ -111,27 +111,27 @@ class _AddPairs(torch.autograd.Function):
 
 
 def _num_pairs(num_spans: int, num_antecedents: int) -> list[int]:
-    """Of each distance from 1 on."""
+    """Number of pairs at each distance from 1 on."""
     return [num_spans - distance for distance in range(1, num_antecedents + 1)]
 
 
 def _by_distance(pairs: Tensor, num_spans: int, num_antecedents: int) -> tuple[Tensor, ...]:
-    """Slices of (P, …), one for each distance from 1 on."""
+    """Slices of (P, …), one per distance from 1 on."""
     slices: tuple[Tensor, ...] = pairs.split(_num_pairs(num_spans, num_antecedents))
     return slices
 
 
 def _compare(first: Tensor, second: Tensor) -> Tensor:
-    """0 where a speaker is not known, 1 where they are the same, 2 where they differ."""
+    """0 if a speaker is unknown, 1 if both are the same, 2 if they differ."""
     return torch.where((first == 0) | (second == 0), 0, torch.where(first == second, 1, 2))
 
 
 def join_scores(pairs: Tensor, mentions: Tensor) -> Tensor:
-    """Scores (M, 1 + A) of what a span goes back to: nothing, which is 0, or an antecedent.
+    """Scores (M, 1 + A) of a span's options: no antecedent, with score 0, or one of its antecedents.
 
     Args:
-        pairs: (M, A).
-        mentions: (M,) of each span.
+        pairs: (M, A) scores of pairs.
+        mentions: (M,) scores of the spans as mentions.
     """
     before = _antecedents(len(pairs), pairs.shape[1], pairs.device)  # (M, A)
     joined = pairs + mentions[:, None] + embedding(before.clamp(min=0), mentions[:, None])[..., 0]  # (M, A)
@@ -139,11 +139,11 @@ def join_scores(pairs: Tensor, mentions: Tensor) -> Tensor:
 
 
 def link_loss(scores: Tensor, clusters: Tensor) -> Tensor:
-    """−log p of going back to any antecedent of one's own cluster, or to nothing if there is none; summed over spans.
+    """−log p of choosing any antecedent in the span's own cluster, or none if there is none; summed over spans.
 
     Args:
-        scores: (M, 1 + A).
-        clusters: (M,) the gold cluster of each span, 0 if it is no mention.
+        scores: (M, 1 + A), from `join_scores`.
+        clusters: (M,) the gold cluster of each span, 0 if it is not a mention.
     """
     before = _antecedents(len(scores), scores.shape[1] - 1, scores.device)  # (M, A)
     own = clusters[:, None]  # (M, 1)
@@ -153,14 +153,14 @@ def link_loss(scores: Tensor, clusters: Tensor) -> Tensor:
 
 
 def _antecedents(num_spans: int, limit: int, device: torch.device) -> Tensor:
-    """Numbers (M, A) of the spans before each, the nearest first; negative where there is none."""
+    """Indices (M, A) of the spans before each span, nearest first; negative where there is none."""
     return torch.arange(num_spans, device=device)[:, None] - torch.arange(1, limit + 1, device=device)
 
 
 def make_clusters(choices: Sequence[int]) -> list[list[int]]:
-    """Numbers of spans that go back to each other, a list a cluster, from what each goes back to: −1 is nothing.
+    """Clusters as lists of span indices, from the antecedent of each span; −1 means none.
 
-    A span that goes back to nothing, and to which nothing goes back, is a cluster of its own.
+    A span without antecedent that is not the antecedent of another span is a cluster of its own.
     """
     clusters: list[list[int]] = []
     place: list[int] = []

@@ -1,7 +1,7 @@
-"""Documents with coreference out of files of CoNLL-2012, LitBank and OntoGUM.
+"""Read documents with coreference from files of CoNLL-2012, LitBank and OntoGUM.
 
-All three have a token a line, between the lines that begin and end a document, and mentions as brackets in the last
-column. Documents without any mention are documents all the same.
+All three have one token per line, between lines that begin and end a document, and mentions as brackets in the last
+column. Documents without mentions are kept.
 """
 
 import re
@@ -27,23 +27,23 @@ _END = re.compile(r"#\s*end document.*")
 
 
 class _Layout(NamedTuple):
-    """How the files of a corpus look."""
+    """The layout of a corpus's files."""
 
     corpus: str
     begin: re.Pattern[str]
     begin_example: str
     outside: tuple[str, ...]
-    """What the last column has for a token that begins and ends no mention; the first of them in messages."""
+    """Values of the last column for a token that begins and ends no mention; messages show the first."""
     word: int
     number: int
-    """The column of the token's number."""
+    """The column with the token's number."""
     width: int
     tabs: bool = True
     more: bool = False
-    """Whether there may be columns before the last one beyond `width`."""
+    """Whether there may be more columns than `width` before the last one."""
     speaker: int | None = None
     counted: bool = True
-    """Whether tokens are numbered without gaps: in OntoGUM those of a document, else those of a sentence."""
+    """Whether token numbers have no gaps: per document in OntoGUM, otherwise per sentence."""
 
 
 _BEGIN = "#begin document (NAME); part 0"
@@ -54,14 +54,14 @@ _ONTOGUM = _Layout("OntoGUM", _NAMELESS, "# begin document", ("_",), 1, 0, 3)
 
 @dataclass
 class _Draft:
-    """The rows of a document as they come."""
+    """The rows of a document that is being read."""
 
     name: str
     part: int
     line: int
     rows: list[Row] = field(default_factory=list)
     ends: list[int] = field(default_factory=lambda: [0])
-    """Rows up to each sentence's beginning, and to the end of the last."""
+    """Number of rows before each sentence, and the total."""
 
     def end_sentence(self) -> None:
         if len(self.rows) > self.ends[-1]:
@@ -69,7 +69,7 @@ class _Draft:
 
 
 def read_conll2012(path: Path) -> Iterator[CorefDocument]:
-    """Stream a `*_conll` file of CoNLL-2012, one document for each of its parts.
+    """Stream a `*_conll` file of CoNLL-2012, one document per part.
 
     The genre is the first folder of a document's name: `bc` of `bc/cctv/00/cctv_0001`.
     """
@@ -80,11 +80,11 @@ def read_conll2012(path: Path) -> Iterator[CorefDocument]:
 
 
 def read_litbank(path: Path, split: Path | None = None) -> Iterator[CorefDocument]:
-    """Stream LitBank's documents out of its archive or folder, in its order.
+    """Stream LitBank's documents from its archive or folder, in its order.
 
     Args:
         path: `litbank-conll.tar.xz` or what it unpacks to.
-        split: a list of names, one a line, of the documents to read; all without it.
+        split: a file with the names of the documents to read, one per line; None reads all.
     """
     for text in _read_split(path, split):
         for draft in _read_drafts(text.content.split("\n"), text.where, _LITBANK):
@@ -92,14 +92,14 @@ def read_litbank(path: Path, split: Path | None = None) -> Iterator[CorefDocumen
 
 
 def read_ontogum(path: Path, split: Path | None = None) -> Iterator[CorefDocument]:
-    """Stream OntoGUM's documents out of its archive or folder, in its order.
+    """Stream OntoGUM's documents from its archive or folder, in its order.
 
-    The genre is the second piece of a document's name: `academic` of `GUM_academic_art`. A bracket without its
-    counterpart, of which `GENTLE_poetry_road` has a pair, is no error here: its mention is left out with a warning.
+    The genre is the second piece of a document's name: `academic` of `GUM_academic_art`. An unmatched
+    bracket, of which `GENTLE_poetry_road` has two, is not an error here: its mention is left out with a warning.
 
     Args:
         path: `ontogum-conll.tar.xz` or what it unpacks to, with `sentence_lengths.tsv`.
-        split: a list of names, one a line, of the documents to read; all without it.
+        split: a file with the names of the documents to read, one per line; None reads all.
     """
     lengths = _read_lengths(path)
     for text in _read_split(path, split):
@@ -150,7 +150,7 @@ def _is_lengths(name: PurePosixPath) -> bool:
 
 
 def _read_drafts(lines: Iterable[str], where: str, layout: _Layout) -> Iterator[_Draft]:
-    """The documents between their first and last lines."""
+    """Split lines into documents at their first and last lines."""
     draft: _Draft | None = None
     for number, line in enumerate(lines, start=1):
         text = line.strip(_BLANKS)
@@ -206,7 +206,7 @@ def _read_row(line: str, number: int, where: str, layout: _Layout, draft: _Draft
 def _build(
     draft: _Draft, where: str, layout: _Layout, genre: str | None = None, *, forgiving: bool = False
 ) -> CorefDocument:
-    """A document of its rows; `forgiving` warns of unbalanced brackets."""
+    """A document from its rows; with `forgiving`, unbalanced brackets are a warning."""
     if not draft.rows:
         raise InputError(f"{where} line {draft.line} begins a document without tokens: remove it.")
     cells = (Cell(row.line, "" if row.columns[-1] in layout.outside else row.columns[-1]) for row in draft.rows)

@@ -1,8 +1,8 @@
-"""The spans of a document: all of them scored as mentions, and the best kept.
+"""The spans of a document: all are scored as mentions, and the best are kept.
 
-A mention scorer's first layer is linear in the parts of a span's vector, so each part meets its weights once a token
-(the head words, a weighted sum, too), and a span only adds up what its tokens gave. That is the same number as the
-layer over the whole vector, which is made for kept spans only.
+A mention scorer's first layer is linear in the parts of a span's vector, so each part is multiplied by its weights once
+per token (also for the head words, a weighted sum), and a span only adds the results of its tokens. The result equals
+that of the layer over the whole vector, which is built for kept spans only.
 
 Notation: N tokens of a document, J spans, M of them kept, W tokens of the widest; E width of the inputs, C of what the
 encoder gives, F of a hidden layer, G = 2C + E + features of a span's vector.
@@ -19,22 +19,22 @@ from elmokit.tasks.layers import Dropout
 
 _SPANS_AT_ONCE = 2**15
 Rows = tuple[Tensor, Tensor, Tensor, Tensor]
-"""What spans take their first tokens, last tokens, head words and widths from."""
+"""The tables from which spans take their first tokens, last tokens, head words and widths."""
 
 
 class Spans(NamedTuple):
-    """Tokens `starts` to `ends` of a document, the latter not included, from left to right, short ones first."""
+    """Tokens `starts` to `ends` (exclusive) of a document, from left to right, short ones first."""
 
     starts: Tensor  # (J,)
     ends: Tensor  # (J,)
 
     def select(self, which: Tensor | slice) -> "Spans":
-        """Some of them."""
+        """A subset of the spans."""
         return Spans(self.starts[which], self.ends[which])
 
 
 class Kept(NamedTuple):
-    """Spans that are taken for mentions."""
+    """Spans that are kept as mentions."""
 
     spans: Spans
     scores: Tensor  # (M,)
@@ -52,13 +52,13 @@ def list_spans(lengths: Sequence[int], max_width: int, device: torch.device | No
 
 
 def keep_best(spans: Spans, scores: Tensor, limit: int) -> Tensor:
-    """Numbers (M,) of at most `limit` spans, in order: the best by score of which no two cross.
+    """Indices (M,) of at most `limit` spans, in order: the best by score, no two of which cross.
 
-    A span that crosses a better one that is kept is passed over; spans inside each other are fine.
+    A span that crosses a better kept span is skipped; nested spans are allowed.
     """
     starts, ends = spans.starts.tolist(), spans.ends.tolist()
-    last: dict[int, int] = {}  # the farthest end of kept spans by their start
-    first: dict[int, int] = {}  # the farthest start of kept spans by their end
+    last: dict[int, int] = {}  # the largest end of kept spans by start
+    first: dict[int, int] = {}  # the smallest start of kept spans by end
     kept: list[int] = []
     for number in scores.argsort(descending=True, stable=True).tolist():
         if len(kept) == limit:
@@ -87,22 +87,22 @@ class FeedForward(nn.Module):
         return self.finish(self.first(x))
 
     def finish(self, x: Tensor) -> Tensor:
-        """From what the first layer gives (…, F), before its relu, to (…)."""
+        """From the first layer's output (…, F), before its ReLU, to (…)."""
         x = self.second(self.dropout(x.relu()))  # (…, F)
         scores: Tensor = self.last(self.dropout(x.relu()))  # (…, 1)
         return scores[..., 0]
 
 
 class SpanScorer(nn.Module):
-    """Vectors of spans [first token; last token; head words; width], and how much each looks like a mention.
+    """Vectors of spans [first token; last token; head words; width], and their scores as mentions.
 
     Args:
         in_dim: E.
         encoded_dim: C.
         hidden_dim: F.
-        feature_dim: of the width.
+        feature_dim: width of the feature for a span's width.
         max_width: W.
-        dropout: on hidden layers and features.
+        dropout: dropout on hidden layers and features.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class SpanScorer(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, encoded: Tensor, spans: Spans, limit: int) -> Kept:
-        """The best of all spans, from inputs (N, E) and what the encoder made of them (N, C)."""
+        """The best spans, from inputs (N, E) and the encoder's output (N, C)."""
         attention = self.heads(encoded)  # (N,)
         rows = (encoded, encoded, x, self.dropout(self.widths.weight))  # (N, C), (N, C), (N, E), (W, features)
         scores = self._score(rows, attention, spans)  # (J,)
@@ -139,7 +139,7 @@ class SpanScorer(nn.Module):
         return torch.cat(scores)  # (J,)
 
     def _gather(self, rows: Rows, attention: Tensor, spans: Spans) -> list[Tensor]:
-        """What the parts of each span are, from rows of tokens and, last, of widths."""
+        """The parts of each span, from rows of tokens and, last, of widths."""
         starts, ends, heads, widths = rows
         places = spans.starts[:, None] + torch.arange(self.max_width, device=attention.device)  # (J, W)
         outside = places >= spans.ends[:, None]  # (J, W)

@@ -1,1 +1,1 @@
-"""Named entities: CoNLL-2003 and WNUT files, tag schemes, exact span F1."""
+"""Named entity recognition: CoNLL-2003 and WNUT files, tag schemes, exact span F1."""

@@ -1,4 +1,4 @@
-"""Exact span precision, recall and F1, counted as conlleval counts: a span is right if its tokens and its type are."""
+"""Exact span precision, recall and F1, counted as conlleval does: a span is correct if its tokens and its type are."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ from elmokit.tasks.spans import Span, SpanCounts, count_labelled, to_spans
 
 @dataclass(frozen=True)
 class SpanScore:
-    """Counts over all spans and over those of each type, types in alphabetical order."""
+    """Counts over all spans and per type, in alphabetical order."""
 
     overall: SpanCounts
     by_type: dict[str, SpanCounts] = field(default_factory=dict)
@@ -23,13 +23,13 @@ class SpanScore:
 def score_spans(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]) -> SpanScore:
     """Compare the spans of sentences, sentence by sentence."""
     if len(gold) != len(predicted):
-        raise InputError(f"there are {len(predicted)} predicted sentences for {len(gold)}: give one for each.")
+        raise InputError(f"there are {len(predicted)} predicted sentences, expected {len(gold)}: give one for each.")
     pairs = zip(map(set, gold), map(set, predicted), strict=True)
     return SpanScore(*count_labelled(pairs, lambda span: span.type))
 
 
 def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> SpanScore:
-    """Compare the spans that tags mean (`to_spans`), sentence by sentence."""
+    """Compare the spans of tags (`to_spans`), sentence by sentence."""
     for number, (wanted, found) in enumerate(zip(gold, predicted, strict=False)):
         if len(wanted) != len(found):
             raise InputError(

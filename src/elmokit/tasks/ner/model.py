@@ -31,17 +31,17 @@ class NerSettings(Config):
     """The encoder's sizes."""
 
     hidden_dim: Positive = 200
-    """Of one direction of the biLSTM."""
+    """Width of one direction of the biLSTM."""
     num_layers: Positive = 2
-    """Layers of the biLSTM."""
+    """Number of layers of the biLSTM."""
     dropout: Share = 0.5
-    """On the inputs and between layers."""
+    """Dropout on the inputs and between layers."""
     char_dim: Positive = 16
     """Width of a character's vector."""
     num_filters: Positive = 128
     """Filters of the task's own character features."""
     filter_width: Positive = 3
-    """Characters that a filter sees."""
+    """Width of a filter in characters."""
 
 
 class NerModel(TaskModel):
@@ -76,7 +76,7 @@ class NerModel(TaskModel):
 
 
 def _allowed(tags: Sequence[str]) -> dict[str, Tensor]:
-    """Which BIOUL tags may follow each other, begin and end: only B- and I- go on, with I- or L- of their type."""
+    """Which BIOUL tags may follow each other, begin and end: after B- and I- comes only I- or L- of the same type."""
 
     def goes_on(tag: str) -> bool:
         return tag[0] in "BI"
@@ -96,7 +96,7 @@ def _allowed(tags: Sequence[str]) -> dict[str, Tensor]:
 
 
 class Ner(Task[NerExample]):
-    """Named entities in sentences."""
+    """Named entity recognition in sentences."""
 
     name: ClassVar[str] = "ner"
     metric: ClassVar[str] = "f1"
@@ -104,7 +104,7 @@ class Ner(Task[NerExample]):
     needs: ClassVar[str] = "entity"
 
     def read(self, paths: Iterable[Path], settings: NerSettings, *, training: bool) -> Iterator[NerExample]:
-        """CoNLL-2003 or WNUT files, told apart by their columns."""
+        """Read CoNLL-2003 or WNUT files, recognized by their columns."""
         return chain.from_iterable(_read(path) for path in paths)
 
     def texts(self, example: NerExample) -> tuple[Text, ...]:
@@ -117,7 +117,7 @@ class Ner(Task[NerExample]):
         return {"tags": ["O", *(f"{letter}-{kind}" for kind in types for letter in "BILU")]}
 
     def has_gold(self, example: NerExample) -> bool:
-        """Whether it has an entity."""
+        """Whether the sentence has an entity."""
         return bool(example.spans)
 
     def gold_labels(self, example: NerExample) -> Iterable[str]:
@@ -133,7 +133,7 @@ class Ner(Task[NerExample]):
         return settings.char_dim, settings.num_filters, settings.filter_width
 
     def collate(self, examples: Sequence[NerExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
-        """Gold tags (B, T); a type that training never saw is O."""
+        """Gold tags (B, T); a type that did not occur in training is O."""
         numbers = {tag: number for number, tag in enumerate(labels["tags"])}
         gold = torch.zeros(texts[0].mask.shape, dtype=torch.long)
         for row, example in enumerate(examples):
@@ -142,7 +142,7 @@ class Ner(Task[NerExample]):
         return gold
 
     def counts(self, example: NerExample, prediction: Any) -> Sequence[float]:
-        """Entities that are there, that were predicted, that were predicted rightly."""
+        """Numbers of gold, predicted and correct entities."""
         found = score_spans([example.spans], [_spans(prediction)]).overall
         return found.gold, found.predicted, found.correct
 

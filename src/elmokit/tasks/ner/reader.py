@@ -1,4 +1,4 @@
-"""Sentences with named entities; whatever scheme of tags a file has, an example has IOB2."""
+"""Read sentences with named entities; examples have IOB2 tags, whatever the file's scheme."""
 
 import warnings
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ class NerExample:
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
     document_start: bool = False
-    """Whether it is the first sentence of a document, where the file says so."""
+    """Whether it is the first sentence of a document, if the file marks documents."""
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -65,9 +65,9 @@ def _check_tag(path: Path, row: Row) -> None:
 
 
 class _SchemeWatch:
-    """Where a file first shows that it is IOB1 and where that it is IOB2.
+    """The first evidence in a file for IOB1, and the first for IOB2.
 
-    Both are read alike, so that nothing has to be known before the last line; a file that is both has faults.
+    Both are read the same way, so the scheme need not be known in advance; a file with both contains errors.
     """
 
     def __init__(self, path: Path) -> None:

@@ -29,14 +29,14 @@ STYLES = {"entailment": "green", "neutral": "yellow", "contradiction": "red"}
 
 
 class NliSettings(Config):
-    """What the files hold, and sizes."""
+    """Input kind and sizes."""
 
     input: Input = "text"
-    """Whether sentences are raw text, or tokens between spaces."""
+    """Whether sentences are raw text or space-separated tokens."""
     hidden_dim: Positive = 300
-    """Of one direction of either biLSTM, and of the layers between."""
+    """Width of one direction of both biLSTMs, and of the layers between."""
     dropout: Share = 0.5
-    """On the inputs and between layers."""
+    """Dropout on the inputs and between layers."""
 
 
 class NliModel(TaskModel):
@@ -67,7 +67,7 @@ class NliModel(TaskModel):
         return pool_mean_max(self.compose(self._compare(x, aligned).relu(), mask), mask)  # (B, 4H)
 
     def _compare(self, x: Tensor, aligned: Tensor) -> Tensor:
-        """`compare` of [x, aligned, x − aligned, x · aligned] side by side, without a product for the difference."""
+        """`compare` of [x; aligned; x − aligned; x · aligned], without a separate product for the difference."""
         own, other, difference, product = self.compare.weight.chunk(4, 1)  # (H, 2H + D) each
         compared = linear(x, own + difference, self.compare.bias)  # (B, T, H)
         return compared + linear(aligned, other - difference) + linear(x * aligned, product)
@@ -95,18 +95,18 @@ class NliModel(TaskModel):
 
 
 class Nli(ClassTask[NliExample]):
-    """What a premise says about a hypothesis."""
+    """Natural language inference: does a premise entail a hypothesis?"""
 
     name: ClassVar[str] = "nli"
     fields: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
     settings: ClassVar[type[Config]] = NliSettings
 
     def read(self, paths: Iterable[Path], settings: NliSettings, *, training: bool) -> Iterator[NliExample]:
-        """SNLI, MultiNLI, SICK and counterfactual files."""
+        """Read SNLI, MultiNLI, SICK and counterfactual files."""
         return chain.from_iterable(read_nli(path, input=settings.input) for path in paths)
 
     def reads_raw_text(self, settings: NliSettings) -> bool:
-        """As its settings say."""
+        """Depends on the setting `input`."""
         return settings.input == "text"
 
     def texts(self, example: NliExample) -> tuple[Text, ...]:

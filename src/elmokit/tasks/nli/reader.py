@@ -1,8 +1,8 @@
-"""Pairs of sentences and whether the second follows from the first.
+"""Read pairs of sentences, labeled by whether the second follows from the first.
 
-A file is JSON lines (SNLI, MultiNLI) or a table with tabs whose first line names the columns (SICK, counterfactual
-SNLI, the text files of SNLI and MultiNLI); its first line tells which. Only sentences and label are read: the parses
-of SNLI, the scores of SICK and all else are passed over.
+A file is JSON lines (SNLI, MultiNLI) or a tab-separated table whose first line names the columns (SICK, counterfactual
+SNLI, the text files of SNLI and MultiNLI), recognized by its first line. Only sentences and label are read: the parses
+of SNLI, the scores of SICK and everything else are ignored.
 """
 
 import json
@@ -19,14 +19,14 @@ from elmokit.text.lines import split_line
 
 LABELS = ("entailment", "neutral", "contradiction")
 NO_LABEL = "-"
-"""The label of a pair that its annotators did not agree on."""
+"""The label of a pair on which the annotators did not agree."""
 _JSON_KEYS = ("sentence1", "sentence2", "gold_label")
 _COLUMNS = (("sentence1", "sentence_A"), ("sentence2", "sentence_B"), ("gold_label", "entailment_judgment"))
 _BLANKS = " \t\r\n"
 
 
 class NliExample(NamedTuple):
-    """A pair and its label, one of `LABELS`; a premise of several sentences is one row of tokens."""
+    """A pair and its label, one of `LABELS`; a premise of several sentences is one token sequence."""
 
     premise: tuple[str, ...]
     hypothesis: tuple[str, ...]
@@ -39,8 +39,8 @@ def read_nli(path: Path, *, input: Input) -> Iterator[NliExample]:
     Pairs without a gold label (`-`) are left out; a warning at the end says how many.
 
     Args:
-        path: the file.
-        input: "tokens" if sentences are tokens between spaces, "text" if they are raw, as in SNLI's own files and SICK.
+        path: the file to read.
+        input: "tokens" for space-separated tokens, "text" for raw sentences, as in SNLI's own files and SICK.
     """
     check_input(input)
     return _read(path, input)
@@ -74,7 +74,7 @@ def _tokens(text: str, input: Input) -> tuple[str, ...]:
 
 
 def _records(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
-    """Where a pair stands in the file, and its premise, hypothesis and label as written."""
+    """The location of a pair in the file, and its premise, hypothesis and label as written."""
     is_json = False
     header: list[str] = []
     places: list[int] = []
@@ -97,7 +97,7 @@ def _from_json(where: str, line: str) -> list[str]:
         record = json.loads(line)
     except (ValueError, RecursionError) as error:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too long"
-        raise InputError(f"{where} is not JSON ({reason}): give one object a line.") from None
+        raise InputError(f"{where} is not JSON ({reason}): give one object per line.") from None
     texts: list[str] = []
     for key in _JSON_KEYS:
         text = record.get(key) if isinstance(record, dict) else None
@@ -112,8 +112,8 @@ def _find_columns(where: str, header: Sequence[str]) -> list[int]:
     if -1 in places:
         names = " or ".join(_COLUMNS[places.index(-1)])
         raise InputError(
-            f"{where} is neither a JSON object nor names a column {names}: give JSON lines as of SNLI, or a table with "
-            "tabs that begins with the names of its columns."
+            f"{where} is neither a JSON object nor names a column {names}: give JSON lines as in SNLI, or a "
+            "tab-separated table that begins with the names of its columns."
         )
     return places
 
@@ -126,9 +126,9 @@ def _from_table(where: str, line: str, header: Sequence[str], places: Sequence[i
 
 
 def _unquote(cell: str) -> str:
-    """Undo the quoting of a cell that has quotes in it, as writers of CSV do: `"a ""b"" c"` is `a "b" c`.
+    """Undo the CSV quoting of a cell that contains quotes: `"a ""b"" c"` is `a "b" c`.
 
-    Text that only begins and ends with a quote is left as it is: such writers would have doubled these.
+    Text that only begins and ends with a quote is not changed: a CSV writer would have doubled those quotes.
     """
     inner = cell[1:-1]
     if len(cell) > 3 and cell[0] == cell[-1] == '"' and '""' in inner and '"' not in inner.replace('""', ""):
@@ -137,17 +137,17 @@ def _unquote(cell: str) -> str:
 
 
 class PremiseSplit(NamedTuple):
-    """Examples to train on, and examples to choose the best training by; no premise is in both."""
+    """Training and development examples; no premise is in both."""
 
     train: list[NliExample]
     choose: list[NliExample]
 
 
 def split_by_premise(examples: Iterable[NliExample], *, seed: int = 13, share: float = 0.1) -> PremiseSplit:
-    """Cut a set in two so that all pairs of a premise stay together, in their order.
+    """Split a set in two so that all pairs of a premise stay together, in order.
 
     The distinct premises are sorted as text and shuffled with `random.Random(seed)`; the first `share` of them, rounded
-    down, are those to choose by.
+    down, form the development set.
     """
     if not 0 <= share <= 1:
         raise InputError(f"share is {share}: give a number from 0 to 1.")

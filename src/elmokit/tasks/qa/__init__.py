@@ -1,1 +1,1 @@
-"""Questions that a span of a paragraph answers: SQuAD, exact match and token F1."""
+"""Question answering by a span of a paragraph: SQuAD, exact match and token F1."""

@@ -1,7 +1,7 @@
-"""Exact match and token F1 of answers, counted as SQuAD's evaluation of version 1.1 counts.
+"""Exact match and token F1 of answers, counted as in SQuAD's evaluation script, version 1.1.
 
-Case, punctuation of ASCII, English articles and white space do not matter. A prediction gets the best of its scores
-against the gold answers of its question; the score of a set is the mean over its questions.
+Case, ASCII punctuation, English articles and white space do not matter. A prediction gets its best score over the
+gold answers of its question; the score of a set is the mean over its questions.
 """
 
 import re
@@ -29,27 +29,27 @@ class AnswerScore:
 
 
 def normalize_answer(text: str) -> str:
-    """What of an answer is compared.
+    """The normalized form of an answer, for comparison.
 
-    Punctuation goes first and joins what it stood between (`3.5` is `35`, `a-b` is `ab`), as in SQuAD's evaluation.
+    Punctuation is removed first, which joins its neighbors (`3.5` is `35`, `a-b` is `ab`), as in SQuAD's evaluation.
     """
     return " ".join(_ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
 def exact_match(prediction: str, answer: str) -> bool:
-    """Whether nothing that is compared differs."""
+    """Whether the normalized answers are equal."""
     return normalize_answer(prediction) == normalize_answer(answer)
 
 
 def token_f1(prediction: str, answer: str) -> float:
-    """Harmonic mean of the shares of common tokens; 0 without a common token, even if both have none."""
+    """F1 of the common tokens; 0 without a common token, even if both answers are empty."""
     found, wanted = normalize_answer(prediction).split(), normalize_answer(answer).split()
     num_common = (Counter(found) & Counter(wanted)).total()
     return 2 * num_common / (len(found) + len(wanted)) if num_common else 0.0
 
 
 def score_answers(examples: Iterable[QaExample], predictions: Mapping[str, str]) -> AnswerScore:
-    """Compare predicted texts, by the id of their question; those of other questions are not looked at."""
+    """Compare predicted texts by question id; predictions for other questions are ignored."""
     num_questions = num_missing = num_exact = 0
     sum_f1 = 0.0
     for example in examples:

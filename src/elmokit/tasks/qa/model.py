@@ -29,21 +29,21 @@ class QaSettings(Config):
     """Sizes, and how long an answer may be."""
 
     hidden_dim: Positive = 90
-    """Of one direction of every biGRU."""
+    """Width of one direction of every biGRU."""
     dropout: Share = 0.2
-    """On the input of every layer, one mask for a whole text."""
+    """Dropout on the input of every layer, with one mask per text."""
     char_dim: Positive = 20
     """Width of a character's vector."""
     num_filters: Positive = 100
     """Filters of the task's own character features."""
     filter_width: Positive = 5
-    """Characters that a filter sees."""
+    """Width of a filter in characters."""
     max_answer: Positive = 17
-    """Tokens of an answer."""
+    """Maximum number of tokens of an answer."""
 
 
 class TriAttention(nn.Module):
-    """Similarity w₁·x + w₂·y + w₃·(x∘y) of every two tokens."""
+    """Similarity w₁·x + w₂·y + w₃·(x∘y) of every pair of tokens."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -113,13 +113,13 @@ class QaModel(TaskModel):
     def _attend_itself(self, x: Tensor, mask: Tensor) -> Tensor:
         own = torch.eye(x.shape[1], dtype=torch.bool, device=x.device)  # (T, T)
         allowed = mask[:, None] & ~own  # (B, T, T)
-        similarity = self.to_itself(x, x).masked_fill(~allowed, -1e30)  # finite: a paragraph may have one token
+        similarity = self.to_itself(x, x).masked_fill(~allowed, -1e30)  # finite: for a single token
         around = similarity.softmax(2) @ x  # (B, T, 2H)
         merged: Tensor = self.merge_itself(self.dropout(torch.cat([x, around, x * around], 2)))
         return merged
 
     def loss(self, texts: Sequence[TokenBatch], gold: QaGold) -> Tensor:
-        """−log of the probability of all gold first tokens, plus that of all gold last ones."""
+        """−log of the total probability of gold first tokens, plus that of gold last tokens."""
         first, last = self._run(texts)
         likelihoods = [
             torch.where(is_gold, log_probs, -torch.inf).logsumexp(1)
@@ -128,7 +128,7 @@ class QaModel(TaskModel):
         return -(likelihoods[0] + likelihoods[1]).mean()
 
     def predict(self, texts: Sequence[TokenBatch], gold: QaGold) -> list[Any]:
-        """The most likely span that is short enough, as [start, end], the latter not included."""
+        """The most likely span of at most `max_answer` tokens, as [start, end) offsets."""
         first, last = self._run(texts)
         pairs = first[:, :, None] + last[:, None]  # (B, T, T)
         ones = torch.ones(pairs.shape[1:], dtype=torch.bool, device=pairs.device)
@@ -139,7 +139,7 @@ class QaModel(TaskModel):
 
 
 class Qa(Task[QaExample]):
-    """The words of a paragraph that answer a question."""
+    """Question answering: the words of a paragraph that answer a question."""
 
     name: ClassVar[str] = "qa"
     metric: ClassVar[str] = "f1"
@@ -147,12 +147,12 @@ class Qa(Task[QaExample]):
     settings: ClassVar[type[Config]] = QaSettings
 
     def read(self, paths: Iterable[Path], settings: QaSettings, *, training: bool) -> Iterator[QaExample]:
-        """SQuAD v1.1 files; in training, questions with an answer that tokens cover."""
+        """Read SQuAD v1.1 files; in training, only questions with an answer that tokens cover."""
         examples = chain.from_iterable(read_squad(path) for path in paths)
         return (example for example in examples if not training or any(example.spans))
 
     def reads_raw_text(self, settings: QaSettings) -> bool:
-        """SQuAD's files hold nothing else."""
+        """Always: SQuAD's files contain raw text."""
         return True
 
     def texts(self, example: QaExample) -> tuple[Text, ...]:
@@ -172,7 +172,7 @@ class Qa(Task[QaExample]):
         return settings.char_dim, settings.num_filters, settings.filter_width
 
     def collate(self, examples: Sequence[QaExample], labels: Labels, texts: Sequence[TokenBatch]) -> QaGold:
-        """Where gold answers begin and end."""
+        """The first and last tokens of gold answers."""
         starts, ends = torch.zeros_like(texts[0].mask), torch.zeros_like(texts[0].mask)  # (B, T)
         for row, example in enumerate(examples):
             for span in example.spans:
@@ -198,7 +198,7 @@ class Qa(Task[QaExample]):
         return [QaExample("", question, tokens, paragraph, (), ())]
 
     def to_json(self, example: QaExample, prediction: Any, settings: QaSettings) -> dict[str, Any]:
-        """The answer and where it stands."""
+        """The answer and its position."""
         first, last = example.paragraph.offsets[prediction[0]], example.paragraph.offsets[prediction[1] - 1]
         place = {"start": first[0], "end": last[1]}
         return {"question": example.question, "answer": _text(example, prediction), **place}

@@ -1,9 +1,9 @@
-"""Questions about paragraphs, answered by a span of the paragraph: JSON of SQuAD v1.1.
+"""Read questions that are answered by a span of a paragraph: JSON of SQuAD v1.1.
 
-Answers are given in characters and become spans of tokens. Of the 34,726 answers of SQuAD's dev set, 346 (1.0%) begin
-or end inside a token: at a hyphen (`33` of `33-yard`), before the period of an abbreviation, within a word. The best of
-the smallest spans that cover the answers of a question is an exact match for 99.7% of the questions, so tokens are left
-as the biLM knows them and not cut any finer.
+Answers are given as characters and converted to spans of tokens. Of the 34,726 answers of SQuAD's dev set, 346 (1.0%)
+begin or end inside a token: at a hyphen (`33` of `33-yard`), before the period of an abbreviation, within a word. The
+best of the smallest spans that cover the answers of a question is an exact match for 99.7% of the questions, so tokens
+are not split further than the biLM's tokenizer does.
 """
 
 import json
@@ -23,14 +23,14 @@ _KIND_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a lis
 
 
 class TokenSpan(NamedTuple):
-    """Tokens `start` to `end` of a paragraph, the latter not included."""
+    """Tokens `start` to `end` (exclusive) of a paragraph."""
 
     start: int
     end: int
 
 
 class Answer(NamedTuple):
-    """A gold answer: its text and the character of the paragraph where it begins."""
+    """A gold answer: its text and its character offset in the paragraph."""
 
     text: str
     start: int
@@ -38,23 +38,23 @@ class Answer(NamedTuple):
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A text that questions are asked about; all examples of one share the object."""
+    """A paragraph with questions; all its examples share the object."""
 
     title: str
-    """Of the article."""
+    """Title of the article."""
     text: str
     sentences: tuple[tuple[str, ...], ...]
-    """The tokens, in the sentences that a biLM reads one by one."""
+    """The tokens, split into the sentences that a biLM reads one by one."""
     offsets: tuple[tuple[int, int], ...]
-    """First character of each token and the one after its last, over all sentences."""
+    """Start and end (exclusive) of each token in characters, over all sentences."""
 
     @property
     def tokens(self) -> tuple[str, ...]:
-        """All tokens, as spans count them."""
+        """All tokens; spans are offsets into them."""
         return tuple(token for sentence in self.sentences for token in sentence)
 
     def text_of(self, span: TokenSpan) -> str:
-        """What a span says, as it is written in the paragraph."""
+        """The text of a span, as written in the paragraph."""
         if not 0 <= span.start < span.end <= len(self.offsets):
             raise InputError(
                 f"the span {tuple(span)} is not inside a paragraph of {len(self.offsets)} tokens: give start < end."
@@ -62,7 +62,7 @@ class Paragraph:
         return self.text[self.offsets[span.start][0] : self.offsets[span.end - 1][1]]
 
     def span_of(self, answer: Answer) -> TokenSpan | None:
-        """The smallest span that covers an answer; None if the answer is blank or not what stands at its place."""
+        """The smallest span that covers an answer; None if it is blank or differs from the text at its offset."""
         text = answer.text.strip()
         if not text or answer.start < 0 or not self.text.startswith(answer.text, answer.start):
             return None
@@ -81,38 +81,38 @@ class QaExample:
     question_tokens: tuple[str, ...]
     paragraph: Paragraph
     answers: tuple[Answer, ...]
-    """As the file has them; several annotators may have given the same one."""
+    """As in the file; several annotators may have given the same answer."""
     spans: tuple[TokenSpan | None, ...]
-    """Of each answer; None where no tokens of the paragraph cover it."""
+    """The span of each answer; None if no tokens of the paragraph cover it."""
 
 
 def read_squad(path: Path) -> Iterator[QaExample]:
-    """Go through the questions of a file, plain or compressed, in its order.
+    """Stream the questions of a file, plain or compressed, in file order.
 
-    An answer that is not what stands at its place in the paragraph has no span; its example comes nevertheless, for
-    evaluation, and a warning at the end says how many such answers there are.
+    An answer that differs from the text at its offset has no span; its example is still returned, for evaluation, and a
+    warning at the end gives the number of such answers.
     """
     num_answers = num_uncovered = 0
     ids: set[str] = set()
     for where, item, paragraph in _questions(path):
         example = _example(where, item, paragraph)
         if example.id in ids:
-            raise InputError(f"{where} has the id {example.id!r} of a question before it: give each its own.")
+            raise InputError(f"{where} has the id {example.id!r} of an earlier question: give each its own.")
         ids.add(example.id)
         num_answers += len(example.spans)
         num_uncovered += example.spans.count(None)
         yield example
     if num_uncovered:
         warnings.warn(
-            f"{path} has {num_uncovered} of {num_answers} answers that are not what stands at their place in the "
-            "paragraph: they count in evaluation, but cannot be trained on.",
+            f"{path} has {num_uncovered} of {num_answers} answers that differ from the text at their offset in "
+            "the paragraph: they count in evaluation, but cannot be used for training.",
             ElmokitWarning,
             stacklevel=2,
         )
 
 
 def _questions(path: Path) -> Iterator[tuple[str, object, Paragraph]]:
-    """Every question as the file has it: its place, itself, its paragraph."""
+    """Every question in the file: its location, the question, its paragraph."""
     with open_text(path) as file:
         try:
             data = json.load(file)

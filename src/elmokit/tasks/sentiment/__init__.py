@@ -1,1 +1,1 @@
-"""Sentiment of sentences and phrases: trees of SST, labeled lines, accuracy."""
+"""Sentiment of sentences and phrases: SST trees, labeled lines, accuracy."""

@@ -29,23 +29,23 @@ STYLES = {2: ("red", "green"), 5: ("bold red", "red", "yellow", "green", "bold g
 
 
 class SentimentSettings(Config):
-    """Classes, what to train on, and sizes."""
+    """Classes, training examples and sizes."""
 
     num_classes: Literal[2, 5] = 5
     """2: negative or positive; 5: from very negative to very positive."""
     phrases: bool = True
     """Whether every subtree of a training tree is an example."""
     hidden_dim: Positive = 300
-    """Of the feed-forward layer and of one direction of either biLSTM."""
+    """Width of the feed-forward layer and of one direction of both biLSTMs."""
     maxout_dims: tuple[Positive, ...] = (1200, 600)
     """Widths of the hidden maxout layers before the classes."""
     norm: Literal["batch", "layer"] = "batch"
-    """Before each of them. A batch of training has phrases of one length, whose statistics are not those of whole
-    sentences; `layer` does without."""
+    """Normalization before each of them. Training batches have phrases of one length, whose statistics differ from
+    those of whole sentences; `layer` does not use batch statistics."""
     input_dropout: Share = 0.5
-    """On the inputs."""
+    """Dropout on the inputs."""
     dropout: Share = 0.3
-    """Between the layers behind."""
+    """Dropout between the later layers."""
 
 
 class SentimentModel(TaskModel):
@@ -99,13 +99,13 @@ class SentimentModel(TaskModel):
 
 
 class Sentiment(ClassTask[SentimentExample]):
-    """How positive a sentence is."""
+    """Sentiment classification: how positive a sentence is."""
 
     name: ClassVar[str] = "sentiment"
     settings: ClassVar[type[Config]] = SentimentSettings
 
     def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
-        """Trees of SST, or .tsv files of tokens; phrases count in training only."""
+        """Read SST trees, or .tsv files of tokens; phrases are used in training only."""
         classes, phrases = settings.num_classes, settings.phrases and training
         return chain.from_iterable(
             read_sentiment_tsv(path, input="tokens", num_classes=classes)
@@ -127,7 +127,7 @@ class Sentiment(ClassTask[SentimentExample]):
         return torch.tensor([example.label for example in examples])
 
     def from_raw(self, *fields: str) -> list[SentimentExample]:
-        """A text as one sequence, as the sentences of SST are."""
+        """A text as one token sequence, like the sentences of SST."""
         sentences = tokenize(fields[0], split_sentences=False)  # one, or none if there is no token
         return [SentimentExample(tuple(token.text for token in tokens), 0) for tokens in sentences]
 

@@ -1,8 +1,8 @@
-r"""Sentences and phrases with their sentiment: trees of the Stanford Sentiment Treebank, or lines with a label.
+r"""Read sentences and phrases with their sentiment: trees of the Stanford Sentiment Treebank, or labeled lines.
 
 A tree is a line of nested brackets, `(3 (2 good) (2 .))`: each node has a label from 0 (very negative) to 4 (very
-positive) and holds either one word or nodes. What the Penn Treebank escapes in words (`-LRB-`, `\/`, `\*`) is turned
-back into the characters that a biLM has seen in text.
+positive) and contains either one word or nodes. The Penn Treebank's escapes (`-LRB-`, `\/`, `\*`) are converted back
+to the characters that a biLM has seen in text.
 """
 
 import re
@@ -32,7 +32,7 @@ class SentimentExample(NamedTuple):
 
 
 class TreeNode(NamedTuple):
-    """A phrase of a tree: tokens `start` to `end`, the latter not included."""
+    """A phrase of a tree: tokens `start` to `end` (exclusive)."""
 
     label: int
     start: int
@@ -45,7 +45,7 @@ class SentimentTree:
 
     tokens: tuple[str, ...]
     nodes: tuple[TreeNode, ...]
-    """Each after those inside it, so that the last is the root."""
+    """In postorder, so that the last is the root."""
 
     @property
     def root(self) -> SentimentExample:
@@ -53,7 +53,7 @@ class SentimentTree:
         return SentimentExample(self.tokens, self.nodes[-1].label)
 
     def phrases(self) -> Iterator[SentimentExample]:
-        """Every subtree, single words and the whole sentence among them."""
+        """Every subtree, including single words and the whole sentence."""
         return (SentimentExample(self.tokens[node.start : node.end], node.label) for node in self.nodes)
 
 
@@ -61,12 +61,11 @@ def read_sst(path: Path, *, phrases: bool = False, num_classes: int = TREE_LABEL
     """Stream the examples of a file of trees, plain or compressed.
 
     Args:
-        path: the file, a tree a line.
-        phrases: False gives the sentences, as often as they occur; True gives every subtree as an example of its own,
-            the same tokens with the same label once in the file. A phrase that the file gives two labels comes once
-            with each, since nothing says which is right (in SST there is none).
-        num_classes: 5 takes the labels as they are. 2 takes 0 and 1 for class 0, negative, and 3 and 4 for class 1,
-            positive; neutral sentences and phrases are left out.
+        path: the file, one tree per line.
+        phrases: False returns sentences, with duplicates. True returns every subtree as an example, without
+            duplicates; a phrase with two labels is returned once with each, since either may be right.
+        num_classes: 5 keeps the labels. 2 maps 0 and 1 to class 0, negative, and 3 and 4 to class 1, positive;
+            neutral sentences and phrases are left out.
     """
     if num_classes not in (2, TREE_LABELS):
         raise ConfigError(f"num_classes is {num_classes}: choose 5, or 2 to leave out what is neutral.")
@@ -88,7 +87,7 @@ def _examples(path: Path, phrases: bool, binary: bool) -> Iterator[SentimentExam
 
 
 def read_trees(path: Path) -> Iterator[SentimentTree]:
-    """Stream the trees of a file, plain or compressed; blank lines are passed over."""
+    """Stream the trees of a file, plain or compressed; blank lines are skipped."""
     with open_text(path) as lines:
         for number, line in enumerate(lines, start=1):
             if text := line.strip(_BLANKS):
@@ -103,7 +102,7 @@ class _OpenNode:
 
 
 class _TreeParser:
-    """Reads one tree from left to right with a list of the open nodes, so that depth costs nothing but memory."""
+    """Parses one tree from left to right with a list of open nodes, so that depth is limited only by memory."""
 
     def __init__(self, where: str) -> None:
         self.where = where
@@ -163,12 +162,12 @@ def _unescape(word: str) -> str:
 
 
 def read_sentiment_tsv(path: Path, *, input: Input, num_classes: int = TREE_LABELS) -> Iterator[SentimentExample]:
-    """Stream a file of two columns between which a tab stands, plain or compressed.
+    """Stream a file of two tab-separated columns, plain or compressed.
 
     Args:
         path: the file. A first line that calls one of its two columns `label` says which is which, as in the files of
-            GLUE; without one, the label stands first.
-        input: "tokens" if texts are tokens between spaces, "text" if they are raw.
+            GLUE; without one, the label comes first.
+        input: "tokens" for space-separated tokens, "text" for raw text.
         num_classes: labels are whole numbers from 0 to `num_classes` - 1.
     """
     check_input(input)

@@ -1,4 +1,4 @@
-"""Sentences out of what a user names: a file of one of three layouts, told apart by their first lines."""
+"""Read sentences from a file of one of three layouts, recognized by its first line."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,11 +13,11 @@ Format = Literal["auto", "ewt", "conll2012", "conll2005"]
 
 
 def read_sentences(path: Path, format: Format = "auto") -> Iterator[SrlSentence]:
-    """Stream sentences with their predicates, in a format that is told by the file's first line unless it is given.
+    """Stream sentences with their predicates; unless given, the format is recognized by the file's first line.
 
     Args:
-        path: a file of PropBank on EWT, of CoNLL-2012 or of CoNLL-2005; the words of the last may lie beside it.
-        format: what to expect.
+        path: a file of PropBank on EWT, of CoNLL-2012 or of CoNLL-2005; the last may have its words in another file.
+        format: the layout, or "auto".
     """
     check_choice("format", format, get_args(Format))
     first = first_line(path)
@@ -30,7 +30,7 @@ def read_sentences(path: Path, format: Format = "auto") -> Iterator[SrlSentence]
 
 
 def _find_format(path: Path, first: str) -> Format:
-    """By the first line that is not blank."""
+    """The layout, by the first line that is not blank."""
     tabbed, columns = first.split("\t"), first.split()
     if len(tabbed) >= 8 and tabbed[1].isdecimal() and tabbed[2] == "0":
         return "ewt"
@@ -49,10 +49,10 @@ def _find_format(path: Path, first: str) -> Format:
 
 
 def _find_words(props: Path) -> Path:
-    """The file of words that belongs to a file of CoNLL-2005 without any, beside it or in a folder `words`."""
+    """The file of words for a CoNLL-2005 file without words, next to it or in a folder `words`."""
     name = props.name.replace("props", "words") if "props" in props.name else f"words.{props.name}"
     beside = props.with_name(name)
     found = next((path for path in (beside, props.parent.parent / "words" / name) if path.exists()), None)
     if found is None:
-        raise InputError(f"{props} has no words, and there is no {beside}: put the words there, one a line.")
+        raise InputError(f"{props} has no words, and there is no {beside}: put the words there, one per line.")
     return found

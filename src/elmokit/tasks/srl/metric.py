@@ -1,15 +1,15 @@
-"""Precision, recall and F1 of arguments, counted as srl-eval, the scorer of CoNLL-2005, counts them.
+"""Precision, recall and F1 of arguments, counted as in srl-eval, the scorer of CoNLL-2005.
 
 For each predicate:
 
 - A span C-X belongs to the last argument X that begins before it and makes it discontinuous: one argument, of several
   pieces. If no X begins before it, it is an X itself, which later C-X may continue.
-- An argument is right if its label and all its pieces are. Joining or splitting pieces that touch makes it wrong.
-- V, and C-V with it, is left out.
+- An argument is correct if its label and all its pieces are. Joining or splitting adjacent pieces makes it wrong.
+- V and C-V are ignored.
 - R-X is a label like any other.
-- A predicate is perfect if no argument is missing and none is too much, also if it has none at all.
+- A predicate is perfect if its arguments are exactly the gold ones, also if there are none.
 
-A span that is given twice counts once. Spans that overlap, which neither tags nor files can hold, count each.
+A repeated span counts once. Overlapping spans, which neither tags nor files can represent, count individually.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,7 +32,7 @@ class Argument(NamedTuple):
 
 @dataclass(frozen=True)
 class SrlScore:
-    """Counts over all arguments and over those of each label, in alphabetical order, and over predicates."""
+    """Counts over all arguments, per label in alphabetical order, and over predicates."""
 
     overall: SpanCounts
     by_label: dict[str, SpanCounts] = field(default_factory=dict)
@@ -52,7 +52,7 @@ class SrlScore:
 
 
 def to_arguments(spans: Iterable[Span]) -> tuple[Argument, ...]:
-    """Join each C-X with the X before it, and leave V out; arguments stand in the order of their first pieces."""
+    """Join each C-X with the X before it, and leave V out; arguments are in the order of their first pieces."""
     found: list[tuple[str, list[tuple[int, int]]]] = []
     latest: dict[str, list[tuple[int, int]]] = {}
     for span in sorted(set(spans), key=lambda span: (span.start, -span.end, span.type)):
@@ -69,7 +69,9 @@ def to_arguments(spans: Iterable[Span]) -> tuple[Argument, ...]:
 def score_arguments(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]) -> SrlScore:
     """Compare the arguments of predicates, predicate by predicate."""
     if len(gold) != len(predicted):
-        raise InputError(f"there are arguments of {len(predicted)} predicates for {len(gold)}: give some for each.")
+        raise InputError(
+            f"there are predictions for {len(predicted)} predicates, expected {len(gold)}: give some for each."
+        )
     pairs = [
         (set(to_arguments(wanted)), set(to_arguments(found))) for wanted, found in zip(gold, predicted, strict=True)
     ]
@@ -78,7 +80,7 @@ def score_arguments(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable
 
 
 def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> SrlScore:
-    """Compare the arguments that tags mean (`to_spans`), predicate by predicate."""
+    """Compare the arguments of tags (`to_spans`), predicate by predicate."""
     for number, (wanted, found) in enumerate(zip(gold, predicted, strict=False)):
         if len(wanted) != len(found):
             raise InputError(

@@ -1,8 +1,8 @@
 """Who did what to whom: interleaved highway LSTMs over a sentence and a mark on its predicate (He et al. 2017).
 
-An example is a sentence with one of its predicates, which files name; figures are those of its arguments. So that raw
-text can be read too, a small biLSTM over the same inputs learns where predicates stand. Its gradient ends there, so
-that the inputs learn from arguments alone.
+An example is a sentence with one of its predicates, which are given in the files; the figures are about its arguments.
+For raw text, a small biLSTM over the same inputs learns to find predicates. Its gradient does not reach the inputs,
+which learn from arguments alone.
 
 Notation: B examples, T tokens, E width of the inputs, D of ELMo at the output, H of a layer, K tags.
 """
@@ -32,47 +32,47 @@ from elmokit.training.config import Share
 
 NO_PREDICATE = -1
 COLORS = ("green", "cyan", "magenta", "blue", "red")
-"""Of numbered arguments; all others are yellow."""
+"""Colors of numbered arguments; all others are yellow."""
 
 
 class SrlSettings(Config):
-    """What the files are, and sizes."""
+    """File format and sizes."""
 
     format: Format = "auto"
-    """Of the files; auto goes by their first line."""
+    """Format of the files; auto recognizes it by their first line."""
     hidden_dim: Positive = 300
-    """Of each highway LSTM."""
+    """Width of each highway LSTM."""
     num_layers: Positive = 8
-    """Highway LSTMs, in alternating directions."""
+    """Number of highway LSTMs, in alternating directions."""
     indicator_dim: Positive = 100
-    """Width of what tells the predicate from all other tokens."""
+    """Width of the embedding that marks the predicate."""
     dropout: Share = 0.1
-    """On the output of each layer, upwards and onwards, with one mask for a whole sentence."""
+    """Dropout on each layer's output, for the next layer and the recurrence, with one mask per sentence."""
     input_dropout: Share = 0.0
-    """On the inputs, with one mask for a whole sentence."""
+    """Dropout on the inputs, with one mask per sentence."""
     tagger_dim: Positive = 64
-    """Of one direction of the biLSTM that finds predicates."""
+    """Width of one direction of the biLSTM that finds predicates."""
 
 
 @dataclass(frozen=True)
 class RoleExample:
-    """A sentence with one of its predicates, or without: it has none, or it is raw text and nobody knows yet."""
+    """A sentence with one of its predicates, or without a predicate: it has none, or it is raw text."""
 
     tokens: tuple[str, ...]
     pair: SrlExample | None = None
     predicates: tuple[int, ...] = ()
-    """Where all predicates of the sentence stand."""
+    """Positions of all predicates of the sentence."""
     is_first: bool = True
-    """Of its sentence: finding predicates is learned and counted there, once for each sentence."""
+    """Whether it is the first example of its sentence: predicates are learned and counted there, once per sentence."""
 
     @property
     def predicate(self) -> int:
-        """Its token, or `NO_PREDICATE`."""
+        """Position of its token, or `NO_PREDICATE`."""
         return NO_PREDICATE if self.pair is None else self.pair.predicate
 
 
 class Gold(NamedTuple):
-    """What a batch comes with beside its tokens."""
+    """The labels and predicates of a batch."""
 
     predicates: Tensor  # (B,): `NO_PREDICATE` if there is none
     tags: Tensor  # (B, T)
@@ -81,7 +81,7 @@ class Gold(NamedTuple):
 
 
 class PredicateTagger(nn.Module):
-    """Says of each token whether it is a predicate."""
+    """Predicts for each token whether it is a predicate."""
 
     def __init__(self, in_dim: int, hidden_dim: int, dropout: float) -> None:
         super().__init__()
@@ -89,13 +89,13 @@ class PredicateTagger(nn.Module):
         self.scores = nn.Linear(self.encoder.dim, 1)
 
     def forward(self, inputs: Inputs) -> Tensor:
-        """Log odds (B, T); inputs learn nothing from them."""
+        """Log odds (B, T); no gradient reaches the inputs."""
         scores: Tensor = self.scores(self.encoder(inputs.tokens.detach(), inputs.mask))  # (B, T, 1)
         return scores[:, :, 0]
 
 
 class SrlModel(TaskModel):
-    """Inputs and the mark of the predicate → interleaved highway LSTMs → a softmax over IOB2 tags for each token."""
+    """Inputs and the mark of the predicate → interleaved highway LSTMs → a softmax over IOB2 tags per token."""
 
     def __init__(self, settings: SrlSettings, inputs: TokenInputs, tags: Sequence[str]) -> None:
         super().__init__()
@@ -125,7 +125,7 @@ class SrlModel(TaskModel):
         return scores
 
     def loss(self, texts: Sequence[TokenBatch], gold: Gold) -> Tensor:
-        """−log p of the gold tags, and of where predicates are, summed over tokens and divided by the examples."""
+        """−log p of the gold tags and predicates, summed over tokens and divided by the number of examples."""
         inputs: Inputs = self.inputs(texts[0])
         total = inputs.tokens.new_zeros(())
         with_predicate = gold.predicates != NO_PREDICATE  # (B,)
@@ -140,7 +140,7 @@ class SrlModel(TaskModel):
         return total / len(inputs.mask)
 
     def predict(self, texts: Sequence[TokenBatch], gold: Gold) -> list[Any]:
-        """The predicates that were found, and frames: the spans, V among them, of the predicate that was given."""
+        """The predicates found, and frames: the spans of the given predicate, including V."""
         inputs: Inputs = self.inputs(texts[0])
         found = (self.tagger(inputs) > 0) & inputs.mask  # (B, T)
         predictions: list[Any] = [{"predicates": row.nonzero()[:, 0].tolist(), "frames": []} for row in found]
@@ -159,13 +159,13 @@ def _choose(inputs: Inputs, rows: Tensor) -> Inputs:
 
 
 def _rules(tags: Sequence[str]) -> dict[str, Tensor]:
-    """Which IOB2 tags may follow each other and begin: I- only goes on with a span of its type."""
+    """Which IOB2 tags may follow each other and begin: I- only continues a span of its type."""
     allowed = [[second[0] != "I" or (first != "O" and first[2:] == second[2:]) for second in tags] for first in tags]
     return {"allowed": torch.tensor(allowed), "may_start": torch.tensor([tag[0] != "I" for tag in tags])}
 
 
 class Srl(Task[RoleExample]):
-    """Arguments of predicates."""
+    """Semantic role labeling: the arguments of predicates."""
 
     name: ClassVar[str] = "srl"
     metric: ClassVar[str] = "f1"
@@ -173,7 +173,7 @@ class Srl(Task[RoleExample]):
     needs: ClassVar[str] = "predicate"
 
     def read(self, paths: Iterable[Path], settings: SrlSettings, *, training: bool) -> Iterator[RoleExample]:
-        """Files of PropBank on EWT, of CoNLL-2012 and of CoNLL-2005; sentences without predicates come along."""
+        """Read files of PropBank on EWT, CoNLL-2012 and CoNLL-2005; sentences without predicates are included."""
         for path in paths:
             for sentence in read_sentences(path, settings.format):
                 places = tuple(predicate.index for predicate in sentence.predicates)
@@ -191,7 +191,7 @@ class Srl(Task[RoleExample]):
         return {"tags": ["O", *(f"{letter}-{label}" for label in labels for letter in "BI")]}
 
     def has_gold(self, example: RoleExample) -> bool:
-        """Whether it is about a predicate."""
+        """Whether the example has a predicate."""
         return example.pair is not None
 
     def gold_labels(self, example: RoleExample) -> Iterable[str]:
@@ -203,7 +203,7 @@ class Srl(Task[RoleExample]):
         return SrlModel(settings, inputs, labels["tags"])
 
     def collate(self, examples: Sequence[RoleExample], labels: Labels, texts: Sequence[TokenBatch]) -> Gold:
-        """Gold tags and predicates; a label that training never saw is O."""
+        """Gold tags and predicates; a label that did not occur in training is O."""
         numbers = {tag: number for number, tag in enumerate(labels["tags"])}
         shape = texts[0].mask.shape
         tags, everywhere = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.bool)  # 2 × (B, T)
@@ -215,7 +215,7 @@ class Srl(Task[RoleExample]):
         return Gold(predicates, tags, everywhere, torch.tensor([example.is_first for example in examples]))
 
     def counts(self, example: RoleExample, prediction: Any) -> Sequence[float]:
-        """Arguments, then predicates, that are there, that were predicted, that were predicted rightly."""
+        """Numbers of gold, predicted and correct arguments, then of predicates."""
         found = SpanCounts()
         if example.pair is not None:
             (frame,) = prediction["frames"]
@@ -224,7 +224,7 @@ class Srl(Task[RoleExample]):
         return found.gold, found.predicted, found.correct, len(own), len(other), len(own & other)
 
     def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """F1, precision and recall of arguments of given predicates; F1 of the predicates that were found."""
+        """F1, precision and recall of arguments of given predicates; F1 of predicates."""
         numbers = [int(number) for number in sums]
         found, predicates = SpanCounts(*numbers[:3]), SpanCounts(*numbers[3:])
         return {
@@ -240,7 +240,7 @@ class Srl(Task[RoleExample]):
         return [RoleExample(tokens) for tokens in sentences if tokens]
 
     def predict_raw(self, trained: Predictor, rows: Iterable[Sequence[str]]) -> list[tuple[RoleExample, Any]]:
-        """First the predicates of each sentence, then the arguments of each predicate."""
+        """Predict first the predicates of each sentence, then the arguments of each predicate."""
         trained.check_tokenizer()
         sentences = [example for row in rows for example in self.from_raw(*row)]
         trained.prepare(sentences)
@@ -270,7 +270,7 @@ class Srl(Task[RoleExample]):
         return {"tokens": example.tokens, "predicates": predicates}
 
     def to_text(self, example: RoleExample, prediction: Any, settings: SrlSettings) -> RichText:
-        """A line for each predicate, which is bold; its arguments are in brackets, with labels, in color."""
+        """One line per predicate, which is bold; its arguments are in brackets, with labels, in color."""
         if not prediction["frames"]:
             return RichText(" ".join(example.tokens), "dim")
         return RichText("\n").join(_show(example.tokens, frame) for frame in prediction["frames"])
@@ -281,7 +281,7 @@ def _spans(frame: Any) -> list[Span]:
 
 
 def _arguments(frame: Any) -> list[Span]:
-    """The spans that are not the predicate itself."""
+    """The spans except the predicate itself."""
     return [span for span in _spans(frame) if span.type.removeprefix("C-") != VERB]
 
 

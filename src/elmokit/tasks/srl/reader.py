@@ -1,7 +1,7 @@
-"""Sentences with predicates and their arguments, out of three layouts of PropBank.
+"""Read sentences with predicates and their arguments from three layouts of PropBank.
 
-Labels stay as a file has them: `V` is the predicate's own span, `R-X` refers to X, `C-X` continues it. Arguments of one
-predicate do not nest, so that tags can hold them; a file in which they do is refused.
+Labels are kept as in the file: `V` is the predicate's own span, `R-X` refers to X, `C-X` continues it. Arguments of one
+predicate do not nest, so that tags can represent them; a file with nested arguments is refused.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,14 +22,14 @@ _CONLL2012 = (*_FIRST, "frameset", "word sense", "speaker", "named entity", "cor
 
 @dataclass(frozen=True)
 class Predicate:
-    """A predicate with the spans of its arguments, from left to right, `V` among them."""
+    """A predicate with the spans of its arguments, from left to right, including `V`."""
 
     index: int
-    """Its token. `V` may stand elsewhere, where a word was split (`x` + `rays`)."""
+    """Position of its token. `V` may be elsewhere if a word was split (`x` + `rays`)."""
     spans: tuple[Span, ...]
     lemma: str | None = None
     sense: str | None = None
-    """As the file has it: a roleset (`get.01`) in EWT, a frameset number (`01`) in CoNLL-2012."""
+    """As in the file: a roleset (`get.01`) in EWT, a frameset number (`01`) in CoNLL-2012."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class SrlSentence:
     predicates: tuple[Predicate, ...] = ()
 
     def examples(self) -> tuple[SrlExample, ...]:
-        """One example for each predicate."""
+        """One example per predicate."""
         return tuple(
             SrlExample(self.tokens, one.index, to_iob2(one.spans, len(self.tokens)), one.lemma, one.sense)
             for one in self.predicates
@@ -61,8 +61,8 @@ class SrlSentence:
 def read_ewt_propbank(path: Path) -> Iterator[SrlSentence]:
     """Stream a `gold_conll` file of PropBank on the English Web Treebank.
 
-    Tab-separated: document, sentence number, token number, word, POS, parse, lemma, roleset, and a column of arguments
-    for each token that has a roleset.
+    Tab-separated: document, sentence number, token number, word, POS, parse, lemma, roleset, and one column of
+    arguments per token with a roleset.
     """
     for sentence in read_columns(path, _EWT, separator="\t", more=True):
         rows = sentence.rows
@@ -82,11 +82,11 @@ def read_ewt_propbank(path: Path) -> Iterator[SrlSentence]:
 
 
 def read_conll2005(props: Path, words: Path | None = None) -> Iterator[SrlSentence]:
-    """Stream a file of CoNLL-2005: a predicate's lemma or `-`, then a column of arguments for each predicate.
+    """Stream a file of CoNLL-2005: a predicate's lemma or `-`, then one column of arguments per predicate.
 
     Args:
-        props: the predicates and arguments.
-        words: the file whose first column are the words; without it, the word stands before the lemma in `props`.
+        props: the file with predicates and arguments.
+        words: the file whose first column contains the words; without it, the word comes before the lemma in `props`.
     """
     if words is None:
         for sentence in read_columns(props, ("word", "predicate lemma"), more=True):
@@ -122,9 +122,9 @@ def _conll2005_predicates(path: Path, rows: Sequence[Row], lemma: int) -> tuple[
 
 
 def read_conll2012(path: Path) -> Iterator[SrlSentence]:
-    """Stream a `*_conll` file of CoNLL-2012: 11 columns, a column of arguments for each predicate, coreference.
+    """Stream a `*_conll` file of CoNLL-2012: 11 columns, one column of arguments per predicate, coreference.
 
-    There are lemmas and even framesets without arguments, so a predicate is where its column has `V`.
+    There are lemmas and even framesets without arguments, so a predicate is the token where its column has `V`.
     """
     for sentence in read_columns(path, _CONLL2012, comments=True, more=True):
         rows = sentence.rows
@@ -137,7 +137,7 @@ def read_conll2012(path: Path) -> Iterator[SrlSentence]:
             if verb is None:
                 raise InputError(
                     f"{path} line {rows[0].line} begins a sentence whose argument column {number} has no (V*): "
-                    "its predicate is on no token; mark it or remove the column."
+                    "mark its predicate or remove the column."
                 )
             within = range(verb.start, verb.end)
             index = next((place for place in within if rows[place].columns[7] != "-"), verb.start)
@@ -158,7 +158,7 @@ def _check_conll2012(path: Path, row: Row) -> None:
 def _argument_columns(
     path: Path, rows: Sequence[Row], columns: range, num_predicates: int | None = None
 ) -> list[tuple[Span, ...]]:
-    """The spans of each column, of which there must be one for each predicate where their number is known."""
+    """The spans of each column; if the number of predicates is known, there must be one column per predicate."""
     if num_predicates not in (None, len(columns)):
         raise InputError(
             f"{path} line {rows[0].line} begins a sentence with {num_predicates} predicates and {len(columns)} columns "
