@@ -96,7 +96,7 @@ class _Text(NamedTuple):
     """What is looked in."""
 
     corpus: Path | None
-    index: Path | None
+    folder: Path | None
     kind: "Input"
 
 
