@@ -28,8 +28,8 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
         number = operator.index(value)
     except TypeError:
         number = None
-    too_small = number is None or isinstance(value, bool) or (at_least is not None and number < at_least)
-    if number is None or too_small or (at_most is not None and number > at_most):
+    low, high = -math.inf if at_least is None else at_least, math.inf if at_most is None else at_most
+    if number is None or isinstance(value, bool) or not low <= number <= high:
         bounds = [f"at least {at_least}"] if at_least is not None else []
         bounds += [f"at most {at_most}"] if at_most is not None else []
         raise ConfigError(
