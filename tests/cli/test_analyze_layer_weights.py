@@ -57,7 +57,7 @@ def test_bad_input(run: Call, folder: Path, bilm: BiLM) -> None:
     elmokit.save(bilm, folder / "bilm")
     assert_one_line(run(*COMMAND, "bilm"), "bilm is a model (biLM), not a task's run or its model")
     (folder / "file").write_text("x")
-    assert_one_line(run(*COMMAND, "file"), "file has neither task.json")
+    assert_one_line(run(*COMMAND, "file"), "file is a text file, not a task's run or its model")
     done = run(*COMMAND, "ner-1", "--output", "file")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "file" in done.stderr and "Traceback" not in done.stderr
