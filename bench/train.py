@@ -239,11 +239,11 @@ def compare(size: str, negatives: int | None, rounds: int) -> dict[str, object]:
 
 def one_process(core: str, steps: int, processes: int, folder: str) -> None:
     """Run inside a process of its own: `steps` of the mini model, alone or as one of two."""
-    from elmokit.training.distributed import Processes, join, leave
+    from elmokit.training.distributed import Processes, init_distributed, shutdown_distributed
 
     os.sched_setaffinity(0, {int(core)})
     torch.set_num_threads(1)
-    group = join() if processes > 1 else Processes()
+    group = init_distributed() if processes > 1 else Processes()
     bilm, config = build("mini", None)
     run = LanguageModelStep(
         bilm, config.loss, num_rows=config.batch_size, num_steps=config.unroll_steps, processes=group, threads=1
@@ -267,7 +267,7 @@ def one_process(core: str, steps: int, processes: int, folder: str) -> None:
     timing = interleave({"step": step}, steps)["step"]
     if group.is_first:
         Path(folder, "seconds.json").write_text(json.dumps(timing.seconds), encoding="utf-8")
-    leave()
+    shutdown_distributed()
 
 
 def compare_processes(rounds: int, steps: int = 8) -> dict[str, object]:

@@ -20,7 +20,7 @@ from elmokit.errors import InputError
 from elmokit.text.characters import Ids, Indexer
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
-NOTHING = -1
+NO_TARGET = -1
 """The target of a place where a row has run dry."""
 
 
@@ -30,7 +30,7 @@ class Window:
 
     char_ids: Ids  # (K, C) <S>, </S> and the distinct tokens of this process's rows
     inputs: NDArray[np.int64]  # (2, own rows, T) which of them each place reads
-    targets: NDArray[np.int64]  # (2, R, T) ids of all rows, NOTHING behind the end of the data
+    targets: NDArray[np.int64]  # (2, R, T) ids of all rows, NO_TARGET behind the end of the data
     starts: NDArray[np.bool_]  # (own rows, T) where a sentence begins
     rows: range
     """The rows of this process among all."""
@@ -43,7 +43,7 @@ class Window:
     @property
     def num_predictions(self) -> int:
         """Predictions of a direction in all rows."""
-        return int((self.targets[0] != NOTHING).sum())
+        return int((self.targets[0] != NO_TARGET).sum())
 
 
 class Sentences(Protocol):
@@ -194,7 +194,7 @@ class _Builder:
     def build(self, rows: list[_Row], sources: Sequence[Any]) -> Window:
         """The next window; StopIteration if no row has anything left."""
         shape = (2, len(rows), self.num_steps)
-        targets = np.full(shape, NOTHING, dtype=np.int64)  # (2, R, T)
+        targets = np.full(shape, NO_TARGET, dtype=np.int64)  # (2, R, T)
         inputs = np.zeros((2, len(self.rows), self.num_steps), dtype=np.int64)  # (2, own rows, T)
         starts = np.zeros(inputs.shape[1:], dtype=bool)  # (own rows, T)
         types: dict[str, int] = {}  # behind <S> and </S>, which a word of the text may be spelled like
@@ -219,7 +219,7 @@ class _Builder:
                     starts[number - self.rows.start, filled] = True
                 filled += end - begin
                 row.tokens, row.done = (None, 0) if end == len(tokens) + 1 else (tokens, end)
-        if not (targets[0] != NOTHING).any():
+        if not (targets[0] != NO_TARGET).any():
             raise StopIteration
         return Window(self._char_ids(list(types)), inputs, targets, starts, self.rows)
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from elmokit.arguments import check_choice, check_flag, check_integer, is_path, shown
 from elmokit.cores import usable_cores
-from elmokit.embedding.batches import SentenceRunner
 from elmokit.embedding.encoding import Encoding, progress_over
 from elmokit.embedding.finite import to_finite
 from elmokit.embedding.pooling import Floats, Layers, Selection, parse_selection
+from elmokit.embedding.sentence_runner import SentenceRunner
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.formats import load

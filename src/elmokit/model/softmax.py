@@ -34,7 +34,7 @@ class Softmax(nn.Module):
             if bias is not None:
                 nn.init.zeros_(bias)
 
-    def expect(self, counts: Tensor) -> None:
+    def init_bias_from_counts(self, counts: Tensor) -> None:
         """Let the biases alone predict every word as often as it was counted (V,), none of them never."""
         frequencies = (counts.double() + 1) / (counts.double() + 1).sum()  # (V,)
         with torch.no_grad():

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.arguments import check_flag, check_integer, shown
-from elmokit.corpus.windows import NOTHING, divide_rows
+from elmokit.corpus.windows import NO_TARGET, divide_rows
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
 from elmokit.progress import ProgressCallback
@@ -110,9 +110,9 @@ def measure_parts(
         else:
             scored = _score_from_zero(scorer, sentences, part_of)
         for targets, log_probs, own_parts in scored:
-            whole.add(targets, log_probs, targets != NOTHING, unknown)
+            whole.add(targets, log_probs, targets != NO_TARGET, unknown)
             for number in np.unique(own_parts) if sizes else ():
-                parts[number].add(targets, log_probs, (targets != NOTHING) & (own_parts == number), unknown)
+                parts[number].add(targets, log_probs, (targets != NO_TARGET) & (own_parts == number), unknown)
             if report is not None:
                 report(int(whole.counts[0, 0]), num_predictions)
         state = "carry" if carry else "reset"
@@ -138,7 +138,7 @@ def _score_in_order(
     done = 0
     for targets, log_probs in scorer.in_order(sentences, num_rows):
         num_steps = targets.shape[2]
-        parts = np.full(targets.shape[1:], NOTHING)  # (R, T)
+        parts = np.full(targets.shape[1:], NO_TARGET)  # (R, T)
         for number, row in enumerate(rows):
             own = row[done : done + num_steps]
             parts[number, : len(own)] = own

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from elmokit.arguments import shown
 from elmokit.cores import usable_cores
-from elmokit.corpus.windows import NOTHING, Window, read_in_order, sentence_in_windows, sentences_as_rows
+from elmokit.corpus.windows import NO_TARGET, Window, read_in_order, sentence_in_windows, sentences_as_rows
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
@@ -129,7 +129,7 @@ class Scorer:
     def _score_window(self, window: Window, state: BiLMState) -> tuple[Scored, BiLMState]:
         (types,) = self._workers.map(self._encode, [window])
         runs = list(self._workers.map(lambda side: self._run(window, types, side, state[side]), (0, 1)))
-        places = [np.flatnonzero(_step_by_step(own) != NOTHING) for own in window.targets]
+        places = [np.flatnonzero(_step_by_step(own) != NO_TARGET) for own in window.targets]
         pieces = [
             (side, places[side][begin : begin + _PIECE_PREDICTIONS])
             for side in (0, 1)
@@ -163,7 +163,7 @@ class Scorer:
     ) -> NDArray[np.float32]:
         """Log-probabilities (R, T), with one softmax for all places (R, T) that have read the same."""
         flat = _step_by_step(beginnings)  # (N,)
-        real = np.flatnonzero(flat != NOTHING)  # (n,)
+        real = np.flatnonzero(flat != NO_TARGET)  # (n,)
         _, first, which = np.unique(flat[real], return_index=True, return_inverse=True)  # …, (m,), (n,)
         found = np.zeros(flat.size, dtype=np.float32)
         found[real] = self._log_probs(top, window.targets[side], real, real[first][which])
@@ -186,9 +186,9 @@ def _step_by_step(array: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _beginnings(sentences: Sequence[Sequence[str]], side: int) -> NDArray[np.int64]:
-    """A number (R, T) for what a direction has read at each place, equal where that is equal; NOTHING at padding."""
+    """A number (R, T) for what a direction has read at each place, equal where that is equal; NO_TARGET at padding."""
     known: dict[tuple[int, str], int] = {}
-    found = np.full((len(sentences), max(map(len, sentences)) + 1), NOTHING, dtype=np.int64)  # (R, T)
+    found = np.full((len(sentences), max(map(len, sentences)) + 1), NO_TARGET, dtype=np.int64)  # (R, T)
     for row, tokens in enumerate(sentences):
         number = 0
         numbers = [number]

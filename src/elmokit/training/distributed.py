@@ -44,7 +44,7 @@ class Processes:
         share = num_rows // self.size
         return range(self.rank * share, (self.rank + 1) * share)
 
-    def add_up(self, tensors: Iterable[Tensor]) -> None:
+    def all_reduce(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all processes, in few large messages."""
         if self.size == 1:
             return
@@ -57,26 +57,26 @@ class Processes:
         if waiting:
             _reduce(waiting)
 
-    def add_up_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+    def all_reduce_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
         """The same for gradients; sparse ones have the same rows in every process."""
         if self.size > 1:
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-            self.add_up(g._values() if g.is_sparse else g for g in gradients)
+            self.all_reduce(g._values() if g.is_sparse else g for g in gradients)
 
     def wait(self) -> None:
         """Go on when all processes are here."""
-        self.add_up([torch.zeros(1)])
+        self.all_reduce([torch.zeros(1)])
 
     def any_of(self, *flags: bool) -> list[bool]:
         """Whether each flag is up in any process."""
         raised = torch.tensor(flags, dtype=torch.float32)
-        self.add_up([raised])
+        self.all_reduce([raised])
         return [bool(flag) for flag in raised.tolist()]
 
-    def from_first(self, value: float) -> float:
+    def broadcast_from_main(self, value: float) -> float:
         """The number that the first process gives."""
         number = torch.tensor([value if self.is_first else 0.0], dtype=torch.float64)
-        self.add_up([number])
+        self.all_reduce([number])
         return float(number)
 
     def gather(self, tensor: Tensor, dim: int) -> Tensor:
@@ -101,7 +101,7 @@ def _reduce(tensors: list[Tensor]) -> None:
         tensor.copy_(summed.view_as(tensor))
 
 
-def join(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Processes:
+def init_distributed(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Processes:
     """Join the run that torchrun started, if it did."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
@@ -116,7 +116,7 @@ def own_device(device: str) -> str:
     return f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
 
 
-def leave() -> None:
+def shutdown_distributed() -> None:
     """End the process group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()

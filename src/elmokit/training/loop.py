@@ -334,7 +334,7 @@ class Loop:
             progress.num_counted += result.count
             for name, value in {"loss": result.loss, **result.parts}.items():
                 progress.totals[name] = progress.totals.get(name, 0.0) + value * result.count
-        self.processes.add_up_gradients(self.optimizer.parameters)
+        self.processes.all_reduce_gradients(self.optimizer.parameters)
         norm = self.optimizer.update(progress.step, scale / len(batches), progress.decay_from)
         if math.isfinite(norm):
             progress.totals["gradient_norm"] = progress.totals.get("gradient_norm", 0.0) + norm
@@ -372,7 +372,7 @@ class Loop:
             return
         progress = self.progress
         figures = dict(self.evaluate()) if self.processes.is_first else {}
-        value = self.processes.from_first(figures.get(self.metric, 0.0))
+        value = self.processes.broadcast_from_main(figures.get(self.metric, 0.0))
         if math.isnan(value):
             self._check(f"held-out {self.metric}", value)
         averaged = self._measure_average(figures)
@@ -399,7 +399,7 @@ class Loop:
                 found = self.evaluate()
             value = found[self.metric]
             figures |= {f"ema_{name}": figure for name, figure in found.items()}
-        return self.processes.from_first(value)
+        return self.processes.broadcast_from_main(value)
 
     def _is_better(self, value: float, other: float) -> bool:
         return value < other if self.lower_is_better else value > other

@@ -38,7 +38,7 @@ from elmokit.training.arithmetic import Precision
 from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
-from elmokit.training.distributed import join, leave, own_device
+from elmokit.training.distributed import init_distributed, own_device, shutdown_distributed
 from elmokit.training.heldout import evaluate_files, first_predictions, read_heldout, sample_evenly
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, LogCallback, Loop
@@ -135,7 +135,7 @@ def pretrain(
             bilm = BiLM(shape, vocabulary=vocabulary, seed=config.seed)
             if config.loss.first_bias == "unigram":
                 assert bilm.softmax is not None
-                bilm.softmax.expect(run.frequencies())
+                bilm.softmax.init_bias_from_counts(run.frequencies())
             return run.train(bilm, report)
     if files.vocab is not None:
         raise ConfigError("a model to start from (--init) brings its own vocabulary: leave --vocab out.")
@@ -189,7 +189,7 @@ class Run:
         self.config, self.files, self.output = config, files, files.output
         self._notify = notify or (lambda line: None)
         self.note = ""
-        self.processes = join(files.device)
+        self.processes = init_distributed(files.device)
         self.processes.own_rows(config.batch_size)
         self.device = own_device(files.device)
         check_device(self.device)
@@ -374,7 +374,7 @@ class Run:
             return result
         finally:
             log.close()
-            leave()
+            shutdown_distributed()
 
     def _build_step(self, bilm: BiLM) -> tuple[LanguageModelStep, str]:
         """The step of training, and why it has its precision, if the machine was asked."""

@@ -130,7 +130,7 @@ class _SampledLoss(torch.autograd.Function):
             surplus = (-surprise).expm1_()  # (n,): p of the target, less one
             share = sums.reciprocal_()[:, None]  # (n, 1): p of a sample is its odds × this
             to_outputs.multiply(odds, dh[part]).mul_(share).addcmul_(surplus[:, None], own_row)
-            products.add_turned(odds, h[part] * share, dsamples)
+            products.add_transposed_product(odds, h[part] * share, dsamples)
             dsample_bias += odds.T @ share[:, 0]
             drows.index_add_(0, own_place, surplus[:, None] * h[part])
             dbiases.index_add_(0, own_place, surplus)

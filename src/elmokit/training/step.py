@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.cores import usable_cores
-from elmokit.corpus.windows import NOTHING, Window
+from elmokit.corpus.windows import NO_TARGET, Window
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines.workers import compute_on_one_core
@@ -61,8 +61,8 @@ class _Side(NamedTuple):
     """What one direction brings back."""
 
     loss: Tensor
-    dtypes: Tensor | None  # (K, P) gradient of the token vectors
-    deposit: Callable[[], None]
+    token_grad: Tensor | None  # (K, P) gradient of the token vectors
+    add_softmax_grads: Callable[[], None]
     """Adds its gradients to the softmax, which the other direction does too."""
     state: LstmState
 
@@ -143,12 +143,12 @@ class LanguageModelStep:
         )
         forward, backward = sides
         self.state = BiLMState(forward.state, backward.state)
-        forward.deposit()
-        backward.deposit()
-        if forward.dtypes is not None and backward.dtypes is not None:
-            vectors.backward((forward.dtypes + backward.dtypes).to(vectors.dtype))
+        forward.add_softmax_grads()
+        backward.add_softmax_grads()
+        if forward.token_grad is not None and backward.token_grad is not None:
+            vectors.backward((forward.token_grad + backward.token_grad).to(vectors.dtype))
         losses = torch.stack([forward.loss, backward.loss])  # (2,)
-        self.processes.add_up([losses])
+        self.processes.all_reduce([losses])
         ahead, back = (losses / num_predictions).tolist()
         return StepResult(
             (ahead + back) / 2, {"forward": ahead, "backward": back}, num_predictions, scale=1 / self.loss_scale
@@ -214,13 +214,13 @@ class LanguageModelStep:
             )
         top = outputs[-1].to(self._dtype)  # (N, P)
         top = top if drop is None else drop(top)  # (N, P)
-        loss, leaves, deposit = self._loss(top, side, window, number)
+        loss, leaves, add_softmax_grads = self._loss(top, side, window, number)
         own = [parameter for parameter in lstm.parameters() if parameter.requires_grad]
         wanted = [*([x] if wants_types else []), *own, *leaves]
         gradients = list(torch.autograd.grad(loss * scale, wanted)) if wanted else []
-        dtypes = torch.zeros_like(types).index_add_(0, index, gradients.pop(0)) if wants_types else None  # (K, P)
+        token_grad = torch.zeros_like(types).index_add_(0, index, gradients.pop(0)) if wants_types else None  # (K, P)
         _accumulate(own, gradients[: len(own)])
-        return _Side(loss.detach(), dtypes, lambda: deposit(gradients[len(own) :]), state.detach())
+        return _Side(loss.detach(), token_grad, lambda: add_softmax_grads(gradients[len(own) :]), state.detach())
 
     def _loss(
         self, top: Tensor, side: int, window: Window, number: int
@@ -229,8 +229,8 @@ class LanguageModelStep:
         softmax, table = self.bilm.softmax, self.bilm.token_table
         assert softmax is not None
         places = window.own_targets[side].T.reshape(-1)  # (N,)
-        if (places == NOTHING).any():
-            kept = places != NOTHING
+        if (places == NO_TARGET).any():
+            kept = places != NO_TARGET
             top, places = top[torch.from_numpy(kept).to(self.device)], places[kept]
         weight = table if softmax.weight is None else softmax.weight
         assert weight is not None
@@ -241,7 +241,7 @@ class LanguageModelStep:
             return softmax_loss(top, targets, softmax, table), [*trained], lambda found: _accumulate(trained, found)
         random = np.random.Generator(np.random.Philox(key=_philox_key((self.seed, number, side, _NEGATIVES))))
         every = np.unique(window.targets[side])
-        candidates = self._sampler.draw(random, every[every != NOTHING])
+        candidates = self._sampler.draw(random, every[every != NO_TARGET])
         ids = torch.from_numpy(candidates.ids).to(self.device)  # (K,)
         rows, biases = (
             parameter.detach()[ids].requires_grad_(parameter.requires_grad) for parameter in (weight, softmax.bias)
@@ -250,7 +250,7 @@ class LanguageModelStep:
         loss = sampled_loss(top, own, rows, biases, candidates, self.arithmetic.products)
         trained = [parameter for parameter in (weight, softmax.bias) if parameter.requires_grad]
 
-        def deposit(gradients: list[Tensor]) -> None:
+        def add_softmax_grads(gradients: list[Tensor]) -> None:
             for parameter, gradient in zip(trained, gradients, strict=True):
                 if parameter is table:
                     parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -258,7 +258,7 @@ class LanguageModelStep:
                 else:
                     _accumulate([parameter], [sparse_gradient(ids, gradient, parameter)])
 
-        return loss, [leaf for leaf in (rows, biases) if leaf.requires_grad], deposit
+        return loss, [leaf for leaf in (rows, biases) if leaf.requires_grad], add_softmax_grads
 
 
 def _accumulate(parameters: list[nn.Parameter], gradients: list[Tensor]) -> None:

@@ -50,7 +50,7 @@ def choose_precision(
     rounded, obstacle = _build_rounded(build_step, plain)
     if processes.any_of(rounded is None)[0] or rounded is None:
         return Choice("float32", obstacle or "the machine of another process cannot compute in bfloat16")
-    speeds = [processes.from_first(_measure(step, vocabulary, frequencies)) for step in (plain, rounded)]
+    speeds = [processes.broadcast_from_main(_measure(step, vocabulary, frequencies)) for step in (plain, rounded)]
     figures = f"{rounded.arithmetic.label}: {speeds[1]:,.0f} tokens/s, against {speeds[0]:,.0f} in float32"
     return Choice("bfloat16" if speeds[1] > _WORTHWHILE * speeds[0] else "float32", figures)
 

@@ -18,7 +18,7 @@ class Matrix(Protocol):
         """Rows (n, K) @ matrix + bias (M,) → out (n, M)."""
 
 
-class TurnedSum(Protocol):
+class TransposedSum(Protocol):
     """The transpose of a left matrix (N, K) @ a right one (N, M), of which a step brings a few rows at a time."""
 
     def add(self, step: slice, right: Tensor) -> Tensor:
@@ -34,10 +34,10 @@ class Products(Protocol):
     def prepare(self, matrix: Tensor) -> Matrix:
         """A matrix (K, M) for many products."""
 
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+    def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """Add the transpose of left (n, K) @ right (n, M) to total (K, M)."""
 
-    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
+    def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
         """The same for a left matrix (N, K) whose right one, `width` wide, comes step by step."""
 
 
@@ -48,11 +48,11 @@ class PlainProducts:
         """See `Products`."""
         return _PlainMatrix(matrix)
 
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+    def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """See `Products`."""
         total.addmm_(left.T, right)
 
-    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
+    def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
         """See `Products`."""
         return RunningSum(self, left, width)
 
@@ -69,19 +69,19 @@ class _PlainMatrix:
 
 
 class RunningSum:
-    """A `TurnedSum` that multiplies at every step, while its numbers are in the cache."""
+    """A `TransposedSum` that multiplies at every step, while its numbers are in the cache."""
 
     def __init__(self, products: Products, left: Tensor, width: int) -> None:
         self._products, self._left = products, left
         self._total = left.new_zeros(left.shape[1], width)  # (K, M)
 
     def add(self, step: slice, right: Tensor) -> Tensor:
-        """See `TurnedSum`."""
-        self._products.add_turned(self._left[step], right, self._total)
+        """See `TransposedSum`."""
+        self._products.add_transposed_product(self._left[step], right, self._total)
         return right
 
     def total(self) -> Tensor:
-        """See `TurnedSum`."""
+        """See `TransposedSum`."""
         return self._total
 
 
@@ -96,11 +96,11 @@ class RoundedProducts:
         """See `Products`."""
         return _RoundedMatrix(matrix)
 
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+    def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """See `Products`."""
         total += _rounded(left).T @ _rounded(right)
 
-    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
+    def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
         """See `Products`."""
         return _SumAtOnce(left, width)
 
@@ -116,19 +116,19 @@ class _RoundedMatrix:
 
 
 class _SumAtOnce:
-    """A `TurnedSum` by one product at the end: its sum is rounded once, not at every step."""
+    """A `TransposedSum` by one product at the end: its sum is rounded once, not at every step."""
 
     def __init__(self, left: Tensor, width: int) -> None:
         self._left = left
         self._right = left.new_empty(len(left), width, dtype=torch.bfloat16)  # (N, M)
 
     def add(self, step: slice, right: Tensor) -> Tensor:
-        """See `TurnedSum`."""
+        """See `TransposedSum`."""
         self._right[step] = right
         return self._right[step]
 
     def total(self) -> Tensor:
-        """See `TurnedSum`."""
+        """See `TransposedSum`."""
         return (_rounded(self._left).T @ self._right).float()
 
 

@@ -57,7 +57,7 @@ static void round_rows(int64_t m, int64_t k, const float *restrict from, int64_t
 }
 
 /* The same of a factor that stands the other way round, (k, m). */
-static void turn_rows(int64_t m, int64_t k, const float *restrict from, int64_t stride, uint16_t *restrict to) {
+static void round_transposed(int64_t m, int64_t k, const float *restrict from, int64_t stride, uint16_t *restrict to) {
     int64_t depth = whole(k), height = whole(m);
     if (depth > k || height > m) memset(to, 0, height * depth * sizeof(uint16_t));
     for (int64_t column = 0; column < m; column += 16) {
@@ -133,7 +133,7 @@ void elmokit_tiles_multiply(int64_t m, int64_t n, int64_t k, const float *rows, 
 void elmokit_tiles_add(int64_t m, int64_t n, int64_t k, const float *left, int64_t left_stride, const float *right,
                        int64_t right_stride, float *total, uint16_t *scratch) {
     uint16_t *packed = scratch + whole(m) * whole(k);
-    turn_rows(m, k, left, left_stride, scratch);
+    round_transposed(m, k, left, left_stride, scratch);
     elmokit_tiles_pack(k, n, right, right_stride, packed);
     multiply(m, n, k, scratch, packed, 0, total, n, 1);
 }

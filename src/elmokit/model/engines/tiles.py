@@ -8,7 +8,7 @@ import ctypes
 import torch
 from torch import Tensor
 
-from elmokit.model.engines.products import Matrix, RunningSum, TurnedSum
+from elmokit.model.engines.products import Matrix, RunningSum, TransposedSum
 
 _SIDE = 32
 """Tiles come in squares of this size; see tiles.c."""
@@ -35,14 +35,14 @@ class TileProducts:
         """See `Products`."""
         return _TileMatrix(self, matrix)
 
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+    def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """See `Products`."""
         (num_rows, height), width = left.shape, right.shape[1]
         scratch = _tiles(num_rows, height + _SIDE + width)
         pointers = (left.data_ptr(), left.stride(0), right.data_ptr(), right.stride(0), total.data_ptr())
         self.add(height, width, num_rows, *pointers, scratch.data_ptr())
 
-    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
+    def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
         """See `Products`."""
         return RunningSum(self, left, width)
 

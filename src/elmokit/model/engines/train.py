@@ -119,8 +119,8 @@ class _Layer(torch.autograd.Function):
         products: Products = ctx.products
         to_inputs = products.prepare(weight.T.contiguous())  # (4H, 2P)
         to_memory = None if projection is None else products.prepare(projection.T)  # (P, H)
-        weight_sum = products.sum_turned(inputs, weight.shape[1])  # (2P, 4H)
-        projection_sum = None if projection is None else products.sum_turned(out, width)  # (H, P)
+        weight_sum = products.sum_transposed(inputs, weight.shape[1])  # (2P, 4H)
+        projection_sum = None if projection is None else products.sum_transposed(out, width)  # (H, P)
         dbias = weight.new_zeros(weight.shape[1])  # (4H,)
         dinputs = torch.empty_like(inputs)  # (N, 2P)
         dgates, dout = gates.new_empty(most, gates.shape[1]), out.new_empty(most, out.shape[1])  # (n, 4H), (n, H)

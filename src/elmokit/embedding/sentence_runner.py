@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmokit.embedding.pooling import Floats, Selection
-from elmokit.embedding.types import TypeTable
+from elmokit.embedding.word_cache import WordVectorCache
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
@@ -98,7 +98,7 @@ class SentenceRunner:
         self.bilm = bilm
         self.max_tokens = max_tokens or MAX_TOKENS
         self.workers = Workers(threads)
-        self.types = TypeTable(bilm, capacity=min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim)))
+        self.types = WordVectorCache(bilm, capacity=min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim)))
         self.device = next(bilm.parameters()).device
         self.engine = _choose_engine(next(bilm.parameters()), int8=int8)
         self.carried: BiLMState | None = None

@@ -23,7 +23,7 @@ BLOCK = 64
 """Words that go through the character CNN together."""
 
 
-class TypeTable:
+class WordVectorCache:
     """The token layer of the words of a window, from a bounded cache and the encoder."""
 
     def __init__(self, bilm: BiLM, *, capacity: int) -> None:
