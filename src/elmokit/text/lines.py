@@ -1,4 +1,4 @@
-"""Sentences of lines and files, as lists of tokens."""
+"""Read the sentences of lines and files, as lists of tokens."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -10,7 +10,7 @@ from elmokit.text.tokenize import tokenize
 
 
 def split_line(line: str, input: Input) -> list[list[str]]:
-    """The sentences of a line: its tokens as they are between white space, or what the tokenizer finds in raw text."""
+    """The sentences of a line: split at white space if it has tokens, otherwise tokenized."""
     if input == "tokens":
         tokens = line.split()
         return [tokens] if tokens else []
@@ -21,10 +21,10 @@ def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Itera
     """Read the sentences of a file, plain or compressed, as lists of tokens; blank lines give none.
 
     Args:
-        path: The file.
-        input: "tokens" if a line is a sentence of tokens between white space, "text" if it is running text of any
-            number of sentences. Shards of `write_shards` hold tokens and are read as such in any case.
-        errors: What to do with bytes that are not UTF-8, as in `open`.
+        path: File to read.
+        input: "tokens" if each line is one sentence of tokens separated by white space, "text" if it is running text
+            with any number of sentences. Shards of `write_shards` are always read as tokens.
+        errors: What to do about invalid UTF-8, as in `open`.
     """
     check_input(input)
     path = check_path("path", path)
@@ -35,7 +35,7 @@ def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Itera
 
 
 def read_text(paths: Iterable[Path], *, input: Input, max_predictions: int | None = None) -> list[str]:
-    """The sentences of files, in order, as tokens between single spaces; at most about so many predictions."""
+    """The sentences of files, in order, as tokens separated by single spaces; about `max_predictions` at most."""
     sentences: list[str] = []
     total = 0
     for path in paths:
