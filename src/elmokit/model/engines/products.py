@@ -1,6 +1,6 @@
-"""Products of matrices in training: as torch multiplies them, or with factors rounded to bfloat16.
+"""Matrix products in training: by torch, or with factors rounded to bfloat16.
 
-A matrix that many rows are multiplied with is prepared once. `elmokit.model.engines.tiles` has the same by AMX tiles.
+A matrix that is used in many products is prepared once. `elmokit.model.engines.tiles` does the same with AMX tiles.
 
 Notation: N rows of a window, n rows of a step, K and M widths.
 """
@@ -12,37 +12,37 @@ from torch import Tensor
 
 
 class Matrix(Protocol):
-    """A matrix (K, M) to multiply rows with."""
+    """A matrix (K, M) to multiply rows by."""
 
     def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
         """Rows (n, K) @ matrix + bias (M,) → out (n, M)."""
 
 
 class TransposedSum(Protocol):
-    """The transpose of a left matrix (N, K) @ a right one (N, M), of which a step brings a few rows at a time."""
+    """The transpose of a left matrix (N, K) @ a right matrix (N, M), of which each step provides a few rows."""
 
     def add(self, step: slice, right: Tensor) -> Tensor:
-        """Take the rows (n, M) of a step; the same rows are given back, ready for `Matrix.multiply`."""
+        """Add the rows (n, M) of a step; returns the same rows, ready for `Matrix.multiply`."""
 
     def total(self) -> Tensor:
         """The sum (K, M) over all steps, in float32."""
 
 
 class Products(Protocol):
-    """How matrices are multiplied."""
+    """Computes matrix products."""
 
     def prepare(self, matrix: Tensor) -> Matrix:
-        """A matrix (K, M) for many products."""
+        """Prepare a matrix (K, M) for many products."""
 
     def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """Add the transpose of left (n, K) @ right (n, M) to total (K, M)."""
 
     def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
-        """The same for a left matrix (N, K) whose right one, `width` wide, comes step by step."""
+        """The same for a left matrix (N, K) and a right matrix of `width` columns that arrives step by step."""
 
 
 class PlainProducts:
-    """As torch multiplies, on any device and in any precision."""
+    """Torch's products, on any device and in any precision."""
 
     def prepare(self, matrix: Tensor) -> Matrix:
         """See `Products`."""
@@ -86,9 +86,9 @@ class RunningSum:
 
 
 class RoundedProducts:
-    """Factors rounded to bfloat16 for torch's own product, which adds in float32 and rounds the sum once more.
+    """Factors rounded to bfloat16 for torch's product, which adds in float32 and rounds the sum again.
 
-    For float32 tensors on the CPU. On processors with AVX512-BF16 or AMX it is twice as fast as float32 or more; on
+    For float32 tensors on the CPU. On processors with AVX512-BF16 or AMX it is at least twice as fast as float32; on
     others it gives the same numbers slowly. Biases are added in float32, after the rounding.
     """
 
@@ -116,7 +116,7 @@ class _RoundedMatrix:
 
 
 class _SumAtOnce:
-    """A `TransposedSum` by one product at the end: its sum is rounded once, not at every step."""
+    """A `TransposedSum` that multiplies once at the end, so that its sum is rounded once, not at every step."""
 
     def __init__(self, left: Tensor, width: int) -> None:
         self._left = left

@@ -1,4 +1,4 @@
-"""Products of matrices in training, rounded to bfloat16 and multiplied by AMX tiles; sums are float32.
+"""Matrix products in training with AMX tiles: factors are rounded to bfloat16, sums are float32.
 
 Notation: n rows, K and M widths.
 """
@@ -15,10 +15,10 @@ _SIDE = 32
 
 
 class TileProducts:
-    """Rounded to bfloat16; float32 tensors on the CPU, whose rows are contiguous.
+    """Products rounded to bfloat16, for float32 tensors on the CPU with contiguous rows.
 
     Args:
-        library: the loaded one of `elmokit.model.engines.native`.
+        library: the library that `elmokit.model.engines.native` loaded.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -67,7 +67,7 @@ class _TileMatrix:
 
 
 def _tiles(height: int, width: int) -> Tensor:
-    """Room for a matrix in whole tiles."""
+    """Memory for a matrix, rounded up to whole tiles."""
     return torch.empty(_whole(height) * _whole(width), dtype=torch.int16)
 
 
