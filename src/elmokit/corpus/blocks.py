@@ -17,7 +17,7 @@ from elmokit.errors import ElmokitError, InputError
 from elmokit.progress import ProgressCallback
 from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import open_text
-from elmokit.text.input_kind import Input, actual_input
+from elmokit.text.input_kind import InputKind, actual_input
 from elmokit.text.lines import split_line
 
 Errors = Literal["strict", "replace"]
@@ -41,7 +41,9 @@ REPLACE = "let --errors replace (errors='replace') put U+FFFD there"
 """Advice for invalid UTF-8, used where a command has the option."""
 
 
-def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict", advice: str = REPLACE) -> list[list[str]]:
+def tokenize_block(
+    block: Block, *, input: InputKind, errors: Errors = "strict", advice: str = REPLACE
+) -> list[list[str]]:
     """The sentences of a block.
 
     Raises:
@@ -52,7 +54,7 @@ def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict", adv
 
 
 def tokenize_lines(
-    block: Block, *, input: Input, errors: Errors = "strict", advice: str = REPLACE
+    block: Block, *, input: InputKind, errors: Errors = "strict", advice: str = REPLACE
 ) -> Iterator[list[list[str]]]:
     """The sentences of each line of a block, as `tokenize_block` gives them."""
     input = actual_input(block.path, input)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmokit.corpus.blocks import Block, map_blocks, replaced
 from elmokit.corpus.counting import WordCounts
 from elmokit.progress import ProgressCallback
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input
 from elmokit.text.lines import split_line
 from elmokit.text.vocabulary import UNKNOWN, Vocabulary
 from elmokit.wording import counted
@@ -116,7 +116,7 @@ class _Part:
 def check_corpus(
     paths: Sequence[Path],
     *,
-    input: Input = DEFAULT_INPUT,
+    input: InputKind = DEFAULT_INPUT,
     vocabulary: Vocabulary | None = None,
     heldout: Sequence[Path] = (),
     processes: int | None = None,
@@ -201,7 +201,7 @@ class _SentenceSample:
         return (self._size - len(np.unique(np.concatenate(self._parts)))) * self.rate
 
 
-def _heldout_hashes(paths: Sequence[Path], input: Input, processes: int | None) -> Counter[int]:
+def _heldout_hashes(paths: Sequence[Path], input: InputKind, processes: int | None) -> Counter[int]:
     """Hashes of the held-out sentences that are too long to recur by chance, with the count of each."""
     hashes: Counter[int] = Counter()
     function = partial(_hash_block, input=input, min_tokens=MIN_HELDOUT_TOKENS)
@@ -210,7 +210,7 @@ def _heldout_hashes(paths: Sequence[Path], input: Input, processes: int | None) 
     return hashes
 
 
-def _hash_block(block: Block, *, input: Input, min_tokens: int) -> Hashes:
+def _hash_block(block: Block, *, input: InputKind, min_tokens: int) -> Hashes:
     input = actual_input(block.path, input)
     sentences = [sentence for line in block.lines for sentence in split_line(replaced(line), input)]
     return hash_sentences([sentence for sentence in sentences if len(sentence) >= min_tokens])
@@ -222,7 +222,7 @@ def hash_sentences(sentences: Sequence[Sequence[str]]) -> Hashes:
     return np.frombuffer(b"".join(hashes), dtype="<u8")
 
 
-def _check_block(block: Block, *, input: Input) -> _Part:
+def _check_block(block: Block, *, input: InputKind) -> _Part:
     part = _Part(len(block.lines), 0, 0, Counter(), np.empty(0, np.uint64), Findings())
     found = part.findings
     input = actual_input(block.path, input)

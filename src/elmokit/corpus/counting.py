@@ -13,7 +13,7 @@ from elmokit.corpus.blocks import Block, Errors, map_blocks, tokenize_block
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.filesystem import atomic_path, guard_output
 from elmokit.progress import ProgressCallback
-from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, Input, check_input
+from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, InputKind, check_input
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, is_vocabulary, write_vocabulary
 
 MAX_DISTINCT = 20_000_000
@@ -40,7 +40,7 @@ class WordCounts:
 def count_words(
     paths: Sequence[Path],
     *,
-    input: Input = DEFAULT_INPUT,
+    input: InputKind = DEFAULT_INPUT,
     processes: int | None = None,
     errors: Errors = "strict",
     max_distinct: int = MAX_DISTINCT,
@@ -73,7 +73,7 @@ def count_words(
     return words.counts
 
 
-def _count_block(block: Block, *, input: Input, errors: Errors) -> Counter[str]:
+def _count_block(block: Block, *, input: InputKind, errors: Errors) -> Counter[str]:
     counts: Counter[str] = Counter()
     for sentence in tokenize_block(block, input=input, errors=errors):
         counts.update(sentence)

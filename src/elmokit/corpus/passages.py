@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from elmokit.errors import InputError
 from elmokit.text.files import open_text
-from elmokit.text.input_kind import Input, actual_input
+from elmokit.text.input_kind import InputKind, actual_input
 from elmokit.text.lines import split_line
 
 _CHUNK_CHARACTERS = 1 << 20
@@ -46,7 +46,7 @@ class Located(NamedTuple):
 def read_located(
     path: Path,
     *,
-    input: Input,
+    input: InputKind,
     errors: str = "strict",
     stretch: Stretch | None = None,
     start: Place | None = None,
@@ -84,7 +84,7 @@ class Passage(NamedTuple):
 
 
 def read_passages(
-    path: Path, *, input: Input, num_sentences: int, stretch: Stretch | None = None, start: Place | None = None
+    path: Path, *, input: InputKind, num_sentences: int, stretch: Stretch | None = None, start: Place | None = None
 ) -> Iterator[Passage]:
     """Read the passages of a file or stretch.
 

@@ -10,7 +10,7 @@ from elmokit.corpus.passages import Passage, Place, Stretch, count_characters, f
 from elmokit.corpus.stream_state import NO_STATE
 from elmokit.errors import ConfigError, InputError
 from elmokit.random_order import random_numbers
-from elmokit.text.input_kind import Input, check_input, has_raw_text
+from elmokit.text.input_kind import InputKind, check_input, has_raw_text
 
 _NUM_NAMED = 3
 
@@ -22,7 +22,7 @@ class CorpusReader:
         self,
         paths: Sequence[Path],
         *,
-        input: Input,
+        input: InputKind,
         seed: int,
         shuffle: bool,
         passage_sentences: int,
@@ -42,7 +42,7 @@ class CorpusReader:
         self.weights = file_weights(paths, weights) if weights else None
         self.is_mixed = order == "mixed" and shuffle and (len(paths) > 1 or self.weights is not None)
         """Whether several files are read at once."""
-        self._input: Input = input
+        self._input: InputKind = input
         self._seed, self._shuffle, self._passage_sentences = seed, shuffle, passage_sentences
         self._lengths, self._max_open_files = lengths, max_open_files
         self._sizes = [file_size(path) for path in paths]

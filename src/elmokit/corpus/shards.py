@@ -24,7 +24,7 @@ from elmokit.text.input_kind import (
     CORPUS_FILE,
     CORPUS_FORMAT,
     DEFAULT_INPUT,
-    Input,
+    InputKind,
     check_input,
     read_shard_summary,
 )
@@ -43,7 +43,7 @@ class ShardSummary:
 
     num_sentences: int
     num_tokens: int
-    input: Input
+    input: InputKind
     tokenizer: TokenizerConfig | None
     """Tokenizer of all sources; None if they differ."""
     seed: int
@@ -63,7 +63,7 @@ def write_shards(
     output_dir: Path,
     *,
     num_shards: int,
-    input: Input = DEFAULT_INPUT,
+    input: InputKind = DEFAULT_INPUT,
     compression: Compression = "xz",
     seed: int = 0,
     passage_sentences: int = 1,
@@ -147,7 +147,7 @@ class _Passage(NamedTuple):
     num_tokens: int
 
 
-def _passages_of_block(block: Block, *, size: int, input: Input, errors: Errors) -> list[_Passage]:
+def _passages_of_block(block: Block, *, size: int, input: InputKind, errors: Errors) -> list[_Passage]:
     passages: list[list[list[str]]] = [[]]
     for line in tokenize_lines(block, input=input, errors=errors):
         if not line:

@@ -19,7 +19,7 @@ from elmokit.corpus.reader import CorpusReader
 from elmokit.corpus.stream_state import check_state, read_places
 from elmokit.errors import InputError
 from elmokit.random_order import random_order
-from elmokit.text.input_kind import DEFAULT_INPUT, Input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind
 
 _MAX_BUFFER_BYTES = 64_000_000
 _SENTENCE_ORDER = 1
@@ -59,7 +59,7 @@ class SentenceStream(Iterator[list[str]]):
         self,
         paths: Sequence[Path],
         *,
-        input: Input = DEFAULT_INPUT,
+        input: InputKind = DEFAULT_INPUT,
         seed: int = 0,
         shuffle: bool = True,
         buffer_sentences: int = 100_000,
@@ -168,7 +168,7 @@ class SentenceStream(Iterator[list[str]]):
             if self._corpus.weights and self.epoch:
                 return f"the weights leave epoch {self.epoch + 1} no sentence of {names}: give larger ones."
             return f"there is no sentence in {names}: give at least one file with text in it."
-        return f"the corpus ends at or before {self.position}, where the run should resume: restore its files."
+        return f"the corpus ends before the run can resume after {self.position}: restore its files."
 
     @property
     def position(self) -> str:
@@ -200,7 +200,7 @@ class SentenceStream(Iterator[list[str]]):
             InputError: If the state belongs to other files or settings, or is not a state of a stream.
         """
         if not isinstance(state, Mapping):
-            raise InputError(f"{shown(state)} is no state of a sentence stream: use a whole checkpoint.")
+            raise InputError(f"{shown(state)} is not a state of a sentence stream: use a complete checkpoint.")
         state = check_state(state, self._identity)
         places = read_places(state, is_mixed=self._corpus.is_mixed)
         self.epoch = state["epoch"]

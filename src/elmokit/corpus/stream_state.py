@@ -7,7 +7,7 @@ from elmokit.corpus.passages import Place
 from elmokit.errors import InputError
 from elmokit.text.input_kind import CORPUS_FILE
 
-NO_STATE = "this is no state of a sentence stream: use a whole checkpoint."
+NO_STATE = "this is not a state of a sentence stream: use a complete checkpoint."
 _COUNTERS = ("epoch", "num_sentences", "buffer", "num_emitted", "within")
 _BEFORE_MIXING = {"mixed": 0, "weights": 0, "max_open_files": 0}
 """Values of keys that older states lack."""

@@ -12,7 +12,7 @@ from elmokit.corpus.check import MIN_HELDOUT_TOKENS, hash_sentences
 from elmokit.corpus.counting import WordCounts
 from elmokit.errors import InputError
 from elmokit.progress import ProgressCallback
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from elmokit.wording import counted
 
 _CLEAN = "make clean files of it with elmokit corpus shard --errors replace"
@@ -54,7 +54,7 @@ class Survey:
 def survey_corpus(
     paths: Sequence[Path],
     *,
-    input: Input,
+    input: InputKind,
     heldout: Iterable[str] = (),
     processes: int | None = None,
     progress: ProgressCallback | None = None,
@@ -78,7 +78,9 @@ def survey_corpus(
     return Survey(words.counts, num_words, num_sentences, len(repeated), len(wanted), by_file)
 
 
-def _survey_block(block: Block, *, input: Input, heldout: set[int]) -> tuple[Path, Counter[str], FileSize, set[int]]:
+def _survey_block(
+    block: Block, *, input: InputKind, heldout: set[int]
+) -> tuple[Path, Counter[str], FileSize, set[int]]:
     sentences = tokenize_block(block, input=input, advice=_CLEAN)
     counts = Counter(token for sentence in sentences for token in sentence)
     size = FileSize(sum(map(len, block.lines)), counts.total(), len(sentences))

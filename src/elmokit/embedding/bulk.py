@@ -39,7 +39,7 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError
 from elmokit.filesystem import naming_destination, refuse_input, sync_directory, sync_file
-from elmokit.text.input_kind import DEFAULT_INPUT, INPUTS, Input, actual_input, watched
+from elmokit.text.input_kind import DEFAULT_INPUT, INPUTS, InputKind, actual_input, watched
 from elmokit.wording import counted
 
 COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
@@ -54,7 +54,7 @@ class EmbedOptions:
 
     layers: Layers = "all"
     pooling: str = "none"
-    input: Input = DEFAULT_INPUT
+    input: InputKind = DEFAULT_INPUT
     """Raw text, or tokens separated by white space; shards of `write_shards` are always read as tokens."""
     dtype: str = "float32"
     batch_size: int | None = None

@@ -34,7 +34,7 @@ State = Literal["reset", "carry", "warm"]
 STATES: tuple[State, ...] = ("reset", "carry", "warm")
 CARRY_ROWS = 32
 """Default number of rows per batch with state "carry"."""
-Input = str | Sequence[str]
+TextOrTokens = str | Sequence[str]
 """A str is raw text; a list of str is the tokens of one sentence."""
 
 
@@ -182,7 +182,7 @@ class Embedder:
 
     def embed(
         self,
-        inputs: Iterable[Input],
+        inputs: Iterable[TextOrTokens],
         *,
         layers: Layers = "all",
         pooling: str | None = None,
@@ -226,7 +226,7 @@ class Embedder:
 
     def embed_stream(
         self,
-        inputs: Iterable[Input],
+        inputs: Iterable[TextOrTokens],
         *,
         layers: Layers = "all",
         pooling: str | None = None,
@@ -255,7 +255,12 @@ class Embedder:
         return stream if check_flag("with_tokens", with_tokens) else (embedded.vectors for embedded in stream)
 
     def _embed_windows(
-        self, windows: Iterable[Sequence[Input]], output: Output, *, batch_size: int | None, split_sentences: bool
+        self,
+        windows: Iterable[Sequence[TextOrTokens]],
+        output: Output,
+        *,
+        batch_size: int | None,
+        split_sentences: bool,
     ) -> Iterator[Embedded]:
         done = blank = 0
         for part in windows:
@@ -272,7 +277,7 @@ class Embedder:
 
     def embed_window(
         self,
-        inputs: Sequence[Input],
+        inputs: Sequence[TextOrTokens],
         output: Output,
         *,
         batch_size: int | None = None,
@@ -300,13 +305,13 @@ class Embedder:
 
     def encode(
         self,
-        texts: str | Iterable[Input] | None = None,
+        texts: str | Iterable[TextOrTokens] | None = None,
         batch_size: int = 32,
         show_progress_bar: bool | None = None,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         *,
-        sentences: str | Iterable[Input] | None = None,
+        sentences: str | Iterable[TextOrTokens] | None = None,
         output_value: str = "sentence_embedding",
         convert_to_numpy: bool | None = None,
         device: str | torch.device | None = None,
@@ -376,7 +381,7 @@ def _unpooled(selection: Selection, width: int) -> tuple[int, ...]:
     return (selection.num_layers, 0, width) if selection.weights is None else (0, width)
 
 
-def _sentences(text: Input, split: bool) -> list[tuple[tuple[str, ...], Sequence[Token] | None]]:
+def _sentences(text: TextOrTokens, split: bool) -> list[tuple[tuple[str, ...], Sequence[Token] | None]]:
     """The sentences of an input, with offsets if it is raw text; a token list is one sentence, even an empty one."""
     if isinstance(text, str):
         return [

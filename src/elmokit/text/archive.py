@@ -32,7 +32,7 @@ def read_tar(path: Path, wanted: Callable[[str], bool], *, remedy: str) -> Itera
                     yield member.name, _content(path, archive, member, remedy)
     except _DAMAGED as error:
         reason = str(error).partition("\n")[0].rstrip(":")
-        raise FormatError(f"{path} is damaged or no archive ({reason}): {remedy}.") from None
+        raise FormatError(f"{path} is damaged or not an archive ({reason}): {remedy}.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
 

@@ -10,9 +10,9 @@ from typing import Any, Literal, get_args
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning
 from elmokit.text.files import open_text
 
-Input = Literal["tokens", "text"]
-INPUTS: tuple[Input, ...] = get_args(Input)
-DEFAULT_INPUT: Input = "text"
+InputKind = Literal["tokens", "text"]
+INPUTS: tuple[InputKind, ...] = get_args(InputKind)
+DEFAULT_INPUT: InputKind = "text"
 
 CORPUS_FILE, CORPUS_FORMAT = "corpus.json", "elmokit-corpus"
 """The file beside the shards of `elmokit corpus shard`, and the value of its key `format`."""
@@ -51,18 +51,18 @@ def read_shard_summary(folder: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and content.get("format") == CORPUS_FORMAT else None
 
 
-def has_raw_text(paths: Iterable[Path], input: Input) -> bool:
+def has_raw_text(paths: Iterable[Path], input: InputKind) -> bool:
     """Whether any of several files is read as raw text; shards never are."""
     folders = {path.parent: path for path in paths}
     return any(actual_input(path, input) == "text" for path in folders.values())
 
 
-def actual_input(path: Path, input: Input) -> Input:
+def actual_input(path: Path, input: InputKind) -> InputKind:
     """How to read a file: a shard as tokens, any other file as requested."""
     return "tokens" if input == "text" and is_shard(path) else input
 
 
-def looks_like(lines: Iterable[str], input: Input) -> str | None:
+def looks_like(lines: Iterable[str], input: InputKind) -> str | None:
     """A word that suggests that lines are the other kind of input; None if there is none, or too little text.
 
     In raw text punctuation is glued to words ("rates."), in tokens it is separate, so the first thousand words are
@@ -92,7 +92,7 @@ def glued_form(word: str, tokens: Iterable[str]) -> str | None:
     return next((token for token in tokens if token != word and word and _EDGES.sub("", token) == word), None)
 
 
-def warn_if_other_kind(lines: Iterable[str], input: Input, name: str) -> None:
+def warn_if_other_kind(lines: Iterable[str], input: InputKind, name: str) -> None:
     """Warn if lines look like the other kind of input."""
     word = looks_like(lines, input)
     if word is None:
@@ -110,7 +110,7 @@ def warn_if_other_kind(lines: Iterable[str], input: Input, name: str) -> None:
     warnings.warn(text, ElmokitWarning, stacklevel=3)
 
 
-def warn_of_files(paths: Iterable[Path], input: Input) -> None:
+def warn_of_files(paths: Iterable[Path], input: InputKind) -> None:
     """Warn in the same way about the first file that has text; pipes, which can be read only once, are skipped."""
     for path in paths:
         if path.is_file() and (head := _read_head(path)):
@@ -132,7 +132,7 @@ def _read_head(path: Path) -> list[str]:
     return head if num_words else []
 
 
-def watched(lines: Iterable[str], input: Input, name: str) -> Iterator[str]:
+def watched(lines: Iterable[str], input: InputKind, name: str) -> Iterator[str]:
     """Pass lines on, and warn once about the first thousand words if they look like the other kind of input."""
     head: list[str] = []
     num_words = 0

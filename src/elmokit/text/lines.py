@@ -5,11 +5,11 @@ from pathlib import Path
 
 from elmokit.arguments import check_path
 from elmokit.text.files import open_text
-from elmokit.text.input_kind import Input, actual_input, check_input
+from elmokit.text.input_kind import InputKind, actual_input, check_input
 from elmokit.text.tokenize import tokenize
 
 
-def split_line(line: str, input: Input) -> list[list[str]]:
+def split_line(line: str, input: InputKind) -> list[list[str]]:
     """The sentences of a line: split at white space if it has tokens, otherwise tokenized."""
     if input == "tokens":
         tokens = line.split()
@@ -17,7 +17,7 @@ def split_line(line: str, input: Input) -> list[list[str]]:
     return [[token.text for token in sentence] for sentence in tokenize(line)]
 
 
-def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Iterator[list[str]]:
+def read_sentences(path: Path, *, input: InputKind, errors: str = "strict") -> Iterator[list[str]]:
     """Read the sentences of a file, plain or compressed, as lists of tokens; blank lines give none.
 
     Args:
@@ -34,7 +34,7 @@ def read_sentences(path: Path, *, input: Input, errors: str = "strict") -> Itera
             yield from split_line(line, kind)
 
 
-def read_text(paths: Iterable[Path], *, input: Input, max_predictions: int | None = None) -> list[str]:
+def read_text(paths: Iterable[Path], *, input: InputKind, max_predictions: int | None = None) -> list[str]:
     """The sentences of files, in order, as tokens separated by single spaces; about `max_predictions` at most."""
     sentences: list[str] = []
     total = 0

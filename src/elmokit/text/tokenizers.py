@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from elmokit._version import __version__
 from elmokit.config import TokenizerConfig
 from elmokit.errors import ConfigError, ElmokitWarning
-from elmokit.text.input_kind import Input, has_raw_text, read_shard_summary
+from elmokit.text.input_kind import InputKind, has_raw_text, read_shard_summary
 from elmokit.text.tokenize import TOKENIZER_VERSION
 
 _NAME = "elmokit"
@@ -26,13 +26,13 @@ _FIRST = TokenizerConfig(name=_NAME, version=1)
 _TOKENS = "give tokens that were made as in its training (--input tokens)"
 
 
-def text_tokenizer(paths: Iterable[Path], input: Input) -> TokenizerConfig | None:
+def text_tokenizer(paths: Iterable[Path], input: InputKind) -> TokenizerConfig | None:
     """The tokenizer of the text of files, which for shards is the one they were written with; None if they differ."""
     found = {_folder_tokenizer(folder, input) for folder in {path.parent for path in paths}}
     return found.pop() if len(found) == 1 else None
 
 
-def _folder_tokenizer(folder: Path, input: Input) -> TokenizerConfig | None:
+def _folder_tokenizer(folder: Path, input: InputKind) -> TokenizerConfig | None:
     summary = read_shard_summary(folder)
     if summary is None:
         return OWN if input == "text" else EXTERNAL
@@ -78,7 +78,7 @@ def check_raw_text(trained: TokenizerConfig | None, *, accepts_tokens: bool = Tr
     )
 
 
-def check_training_text(trained: TokenizerConfig | None, paths: Iterable[Path], input: Input) -> None:
+def check_training_text(trained: TokenizerConfig | None, paths: Iterable[Path], input: InputKind) -> None:
     """Warn in the same way about text to continue training on, which may be shards that elmokit tokenized."""
     paths = list(paths)
     if has_raw_text(paths, input):

@@ -71,7 +71,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     except FormatError:
         raise
     except Exception as error:  # neither library has one error for all that can be wrong with a file
-        raise FormatError(f"{path} is damaged or no checkpoint ({_first_line(error)}): {remedy}") from None
+        raise FormatError(f"{path} is damaged or not a checkpoint ({_first_line(error)}): {remedy}") from None
     if not isinstance(content, dict) or not content.keys() >= _KEYS:
         raise FormatError(f"{path} is not a checkpoint of this version of elmokit: {remedy}")
     return content

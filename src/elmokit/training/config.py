@@ -16,7 +16,7 @@ from elmokit.corpus.mixing import DEFAULT_ORDER, MAX_WEIGHT, Order
 from elmokit.errors import ConfigError
 from elmokit.recognize import JSON, mistaken
 from elmokit.settings import Groups, check_name, check_names, read_nones
-from elmokit.text.input_kind import DEFAULT_INPUT, Input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -28,7 +28,7 @@ _LARGEST_VOCABULARY = 2**24
 class CorpusConfig(Config):
     """How text becomes sentences and words."""
 
-    input: Input = DEFAULT_INPUT
+    input: InputKind = DEFAULT_INPUT
     """text: raw text to tokenize; tokens: separated by spaces. Shards of `elmokit corpus shard` are always tokens."""
     max_vocab: Annotated[int, Field(ge=4, le=_LARGEST_VOCABULARY)] | None = None
     """Size of the vocabulary, including three special tokens; none: all words that reach min_count."""

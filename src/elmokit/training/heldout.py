@@ -7,14 +7,14 @@ from typing import Any
 
 from elmokit.model.bilm import BiLM
 from elmokit.scoring.perplexity import measure_parts
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from elmokit.text.lines import read_text
 
 Files = Mapping[Path, Sequence[str]]
 """The sentences of each file, as tokens separated by single spaces."""
 
 
-def read_heldout(paths: Sequence[Path], *, input: Input) -> dict[Path, list[str]]:
+def read_heldout(paths: Sequence[Path], *, input: InputKind) -> dict[Path, list[str]]:
     """Read held-out files."""
     return {path: read_text([path], input=input) for path in paths}
 

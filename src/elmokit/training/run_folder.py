@@ -28,7 +28,7 @@ from elmokit.filesystem import (
     write_text_atomic,
 )
 from elmokit.recognize import RUN_RECORD, RUN_RESULT, RUN_SURVEY, is_run, read_object
-from elmokit.text.input_kind import INPUTS, Input
+from elmokit.text.input_kind import INPUTS, InputKind
 
 RECORD, RESULT, SURVEY, FINISH = RUN_RECORD, RUN_RESULT, RUN_SURVEY, "finish"
 _BEFORE_TRAINING = (RECORD, SURVEY, FINISH, "vocab.txt", "counts.txt", "log.jsonl", "tensorboard")
@@ -131,7 +131,7 @@ class RunFolder:
                 self._output.rmdir()
 
 
-def input_of_run(output: Path) -> Input | None:
+def input_of_run(output: Path) -> InputKind | None:
     """How the run in a folder reads its text; None if there is no run."""
     config = read_object(output / RECORD).get("config")
     if not isinstance(config, dict):

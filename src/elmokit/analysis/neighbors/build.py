@@ -30,7 +30,7 @@ from elmokit.filesystem import atomic_directory, check_name
 from elmokit.progress import ProgressCallback
 from elmokit.recognize import did_you_mean, mistaken
 from elmokit.text.files import open_text, refuse_pipes
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input
 from elmokit.text.lines import split_line
 
 COMMIT_BYTES, COMMIT_SECONDS = 64 * 2**20, 30.0
@@ -43,7 +43,7 @@ def open_index(
     corpus: Path | None,
     folder: Path | None = None,
     *,
-    input: Input | None = None,
+    input: InputKind | None = None,
     report: ProgressCallback | None = None,
 ) -> NeighborIndex:
     """The index of a corpus by a model, built if it is not there, or finished if a build was stopped.
@@ -73,17 +73,17 @@ def open_index(
     return NeighborIndex(folder)
 
 
-def find_index(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> NeighborIndex | None:
+def find_index(embedder: Embedder, corpus: Path, *, input: InputKind = DEFAULT_INPUT) -> NeighborIndex | None:
     """The finished index of the user's cache, if there is one."""
     folder = default_folder(_wanted(embedder, corpus, input))
     return NeighborIndex(folder) if is_finished(folder) else None
 
 
-def index_input(folder: Path) -> Input | None:
+def index_input(folder: Path) -> InputKind | None:
     """How the corpus of an index in a folder was read, whether the index is finished or not; None if there is none."""
     if not is_store(folder / VECTORS):
         return None
-    input: Input = read_meta(folder / VECTORS).extra.get("input", "tokens")
+    input: InputKind = read_meta(folder / VECTORS).extra.get("input", "tokens")
     return input
 
 
@@ -106,7 +106,7 @@ def corpus_hash(corpus: Path) -> str:
         ) from None
 
 
-def _wanted(embedder: Embedder, corpus: Path | None, input: Input) -> Meta:
+def _wanted(embedder: Embedder, corpus: Path | None, input: InputKind) -> Meta:
     """What the store of an index says of itself."""
     check_input(input)
     if corpus is not None:
@@ -156,7 +156,7 @@ def _check(folder: Path, found: Meta, wanted: Meta) -> None:
 
 def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report: ProgressCallback) -> None:
     """Embed what is left of the corpus, then write the lists of words."""
-    input: Input = wanted.extra["input"]
+    input: InputKind = wanted.extra["input"]
     if input == "text":
         embedder.check_tokenizer()
     with open_text(corpus) as lines:
@@ -194,7 +194,7 @@ def _make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: Input, report: ProgressCallback) -> None:
+def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: InputKind, report: ProgressCallback) -> None:
     """Embed the lines that are not committed yet; a commit notes how many sentences each of its lines has."""
     output = Output(embedder.select("all"), np.dtype(np.float16))
     pending: list[int] = []
