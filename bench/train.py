@@ -260,7 +260,7 @@ def one_process(core: str, steps: int, processes: int, folder: str) -> None:
 
     def step(number: int = 0) -> None:
         run(next(windows), number)
-        group.add_up_gradients(optimizer.parameters)
+        group.all_reduce_gradients(optimizer.parameters)
         optimizer.update(number)
 
     step()

@@ -246,7 +246,7 @@ def _identify_compressed(path: Path, opener: Callable[..., Any]) -> Kind | None:
 
 
 def binary_kind(path: Path, head: bytes) -> Kind | None:
-    """The kind of a file that begins with these bytes, if no text can begin with them."""
+    """The kind of a file that begins with these bytes, if they never begin a file to be read as text."""
     if head.startswith(b'{"elmokit": {'):
         return Kind(EMBEDDINGS, "a file of embeddings (JSON lines)", _DUMP_USE)
     marks = (b"\x89HDF\r\n\x1a\n", b"PAR1", b"PK\x03\x04", b"PK\x05\x06", *_SIGNATURES)

@@ -38,7 +38,7 @@ class Located(NamedTuple):
     line: int
     sentence: int
     begin: int
-    """Characters of the file before it; within a line, an estimate from the number of its sentences."""
+    """Characters of the file before it; the characters of a line are divided equally among its sentences."""
     end: int
     tokens: list[str]
 

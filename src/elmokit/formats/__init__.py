@@ -140,7 +140,7 @@ class ModelInfo:
     """SHA-256 of each file."""
     config: ElmoConfig
     version: str | None = None
-    """Version of a packaged model; like the text and header of its card, None for other models."""
+    """Version of a packaged model; other models have no version, card or card metadata."""
     card: str | None = None
     card_metadata: dict[str, Any] = field(default_factory=dict)
 

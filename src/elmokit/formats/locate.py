@@ -107,7 +107,7 @@ def _locate_directory(path: Path) -> Location:
 
 
 def _locate_zip(path: Path) -> Location:
-    """Look for the model at the root of a zip or in its topmost folder."""
+    """Look for the model in a zip: at the root first, then in folders, by depth."""
     members = sorted((PurePosixPath(name) for name in member_names(path)), key=lambda member: len(member.parts))
     marks: dict[str, Format] = {nlpl.OPTIONS: "nlpl", many_langs.ENCODER: "many-langs"}
     for member in members:

@@ -105,7 +105,7 @@ class LoopConfig(Config):
     max_steps: Positive | None = None
     """Maximum number of optimizer steps; none: limited by num_epochs only."""
     accumulate: Positive = 1
-    """Number of batches whose gradients are summed for one step."""
+    """Number of batches whose gradients are combined into one step."""
     log_every: Positive = 10
     """Steps between log lines."""
     evaluate_every: Count = 1000

@@ -37,7 +37,7 @@ def sample_evenly(files: Files, num_predictions: int | None) -> list[str]:
 
 
 def first_predictions(sentences: Sequence[str], num_predictions: int | None) -> Sequence[str]:
-    """The first sentences, up to `num_predictions` predictions in total; None means all."""
+    """The first sentences that have `num_predictions` predictions in total, or slightly more; None means all."""
     if num_predictions is None:
         return sentences
     total = 0

@@ -81,7 +81,7 @@ class Optimizer:
         return norm
 
     def observe(self, num_worse: int) -> None:
-        """Halve the rate if `num_worse` consecutive evaluations without improvement require it."""
+        """Halve the rate after every `halve_after` consecutive evaluations without improvement."""
         if self.config.halve_after and num_worse and num_worse % self.config.halve_after == 0:
             self._halvings += 1
 
