@@ -239,11 +239,11 @@ def compare(size: str, negatives: int | None, rounds: int) -> dict[str, object]:
 
 def one_process(core: str, steps: int, processes: int, folder: str) -> None:
     """Run in a separate process: `steps` of the mini model, alone or as one of two."""
-    from elmokit.training.distributed import Processes, join, leave
+    from elmokit.training.distributed import Processes, init_distributed, shutdown_distributed
 
     os.sched_setaffinity(0, {int(core)})
     torch.set_num_threads(1)
-    group = join() if processes > 1 else Processes()
+    group = init_distributed() if processes > 1 else Processes()
     bilm, config = build("mini", None)
     run = LanguageModelStep(
         bilm, config.loss, num_rows=config.batch_size, num_steps=config.unroll_steps, processes=group, threads=1
@@ -260,14 +260,14 @@ def one_process(core: str, steps: int, processes: int, folder: str) -> None:
 
     def step(number: int = 0) -> None:
         run(next(windows), number)
-        group.add_up_gradients(optimizer.parameters)
+        group.all_reduce_gradients(optimizer.parameters)
         optimizer.update(number)
 
     step()
     timing = interleave({"step": step}, steps)["step"]
     if group.is_first:
         Path(folder, "seconds.json").write_text(json.dumps(timing.seconds), encoding="utf-8")
-    leave()
+    shutdown_distributed()
 
 
 def compare_processes(rounds: int, steps: int = 8) -> dict[str, object]:

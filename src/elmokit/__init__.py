@@ -1,6 +1,6 @@
 """ELMo, deep contextualized word representations, on current PyTorch.
 
-The public names are in `__all__`; each is imported when it is first used, so that `import elmokit` loads no torch.
+The public names are in `__all__`; each is imported on first use, so that `import elmokit` does not load torch.
 """
 
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""`python -m elmokit`, and so `torchrun -m elmokit`."""
+"""Entry point of `python -m elmokit` and `torchrun -m elmokit`."""
 
 from elmokit.cli.main import main
 

@@ -1,6 +1,6 @@
-"""Checks of arguments that Python code passes: each error names the argument, what was given and what is accepted.
+"""Checks of function arguments: each error names the argument, what was given and what is accepted.
 
-Settings in files are checked by `elmokit.config`; this is for plain keyword values.
+Settings in files are checked by `elmokit.config`; this module is for plain keyword values.
 """
 
 import math
@@ -14,7 +14,7 @@ from elmokit.errors import ConfigError
 
 
 def shown(value: Any) -> str:
-    """A value as messages show it: its type and the beginning of what it holds."""
+    """A value as shown in messages: its type and the beginning of its content."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     text = " ".join(repr(value).split())
@@ -23,7 +23,7 @@ def shown(value: Any) -> str:
 
 
 def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None) -> int:
-    """An integer between two bounds; numpy's integers count, True and 2.0 do not."""
+    """Check for an integer between two bounds; numpy's integers are accepted, True and 2.0 are not."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -39,7 +39,7 @@ def check_integer(name: str, value: Any, *, at_least: int | None = None, at_most
 
 
 def check_number(name: str, value: Any, *, at_least: float, below: float = math.inf) -> float:
-    """A finite number between two bounds."""
+    """Check for a finite number between two bounds."""
     right = isinstance(value, numbers.Real) and not isinstance(value, bool)
     if not right or not math.isfinite(value) or not at_least <= value < below:
         bounds = f"at least {at_least:g}" + ("" if below == math.inf else f" and below {below:g}")
@@ -48,14 +48,14 @@ def check_number(name: str, value: Any, *, at_least: float, below: float = math.
 
 
 def check_flag(name: str, value: Any) -> bool:
-    """True or False, and nothing that only counts as one: "no" would count as True."""
+    """Check for True or False; other values are refused because "no", for example, would count as True."""
     if type(value).__name__ != "bool":  # numpy's has this name too
         raise ConfigError(f"{name} ({shown(value)}) must be True or False.")
     return bool(value)
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """One of a few words."""
+    """Check for one of a few words."""
     if not isinstance(value, str) or value not in choices:
         *others, last = choices
         listed = f"{', '.join(others)} or {last}" if others else last
@@ -69,7 +69,7 @@ def check_kind(name: str, value: Any, kind: type) -> None:
 
 
 def check_path(name: str, value: Any) -> Path:
-    """A path as str or `Path`."""
+    """Check for a path, as str or `Path`."""
     if not is_path(value):
         raise ConfigError(f"{name} ({shown(value)}) must be a path: give a str or a pathlib.Path.")
     if not str(value):
@@ -78,7 +78,7 @@ def check_path(name: str, value: Any) -> Path:
 
 
 def check_paths(name: str, values: Any) -> list[Path]:
-    """A list of paths, each a `Path`."""
+    """Check for a list of paths, each a `Path`."""
     if is_path(values) or isinstance(values, bytes) or not isinstance(values, Iterable):
         raise ConfigError(f"{name} is {shown(values)}: give a list of paths, e.g. [path].")
     found = list(values)

@@ -1,4 +1,4 @@
-"""Where elmokit keeps what it can make or fetch again: downloads and the compiled cell."""
+"""The folder for files that elmokit can download or build again: models and the compiled cell."""
 
 import os
 from pathlib import Path

@@ -1,7 +1,7 @@
 """The settings of a model, validated where they enter and frozen from then on.
 
-A config says what a model is, never where its files lie or how it was trained. `ElmoConfig` is what `config.json`
-of a native model directory holds.
+A config says what a model is, never where its files are or how it was trained. The `config.json` of a native model
+folder holds an `ElmoConfig`.
 """
 
 import json
@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from elmokit.errors import ConfigError
 
-# Far above any model, and low enough that a hostile file cannot make us count or allocate without end.
+# Far larger than any model, but small enough that a malicious file cannot cause endless loops or allocations.
 _MAX_SIZE, _MAX_DEPTH, _MAX_CHARACTERS = 2**24, 1000, 2**16
 
 Positive = Annotated[int, Field(gt=0, le=_MAX_SIZE)]
@@ -44,7 +44,7 @@ class CharacterInput(Config):
     filters: tuple[tuple[Positive, Positive], ...] = ()
     """(width, number) of each group of convolution filters."""
     activation: Literal["relu", "tanh"] = "relu"
-    """After the maximum over characters; the highway layers always use relu."""
+    """Activation after the maximum over characters; the highway layers always use relu."""
     num_highway: Annotated[int, Field(ge=0, le=_MAX_DEPTH)] = 0
     """Highway layers after the convolution."""
     max_characters: Annotated[int, Field(ge=3, le=_MAX_CHARACTERS)] = 50
@@ -54,11 +54,11 @@ class CharacterInput(Config):
     word_dim: NotNegative = 0
     """Width of a whole word's vector; 0: none."""
     projected: bool = True
-    """Whether a linear map takes the filters to the LSTM's width; without it the two must be equal."""
+    """Whether a linear map projects the filters to the LSTM's width; without it the two must be equal."""
 
     @property
     def num_filters(self) -> int:
-        """Filters of all widths together."""
+        """Number of filters, over all widths."""
         return sum(number for _, number in self.filters)
 
     @model_validator(mode="after")
@@ -100,9 +100,9 @@ class LstmStack(Config):
     projection_dim: Positive | None = 512
     """Width of a layer's output (P); null: the cell's own, without a projection."""
     cell_clip: Clip | None = 3.0
-    """Bound of the memory cell's values; null: none."""
+    """Absolute bound of the memory cell's values; null: none."""
     projection_clip: Clip | None = 3.0
-    """Bound of the projected output; models without a projection are never clipped there."""
+    """Absolute bound of the projected output; has no effect without a projection."""
     skip_connections: bool = True
     """Add a layer's input to its output, from the second layer on."""
     forget_bias: Annotated[float, Field(allow_inf_nan=False)] = 1.0
@@ -115,16 +115,16 @@ class LstmStack(Config):
 
 
 class TokenizerConfig(Config):
-    """The tokenizer that cut the text a model was trained on."""
+    """The tokenizer of the text that a model was trained on."""
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
-    """elmokit; or external, if the text came as tokens that something else had made."""
+    """elmokit, or external if the text was given as tokens from another tokenizer."""
     version: Annotated[int, Field(gt=0, le=_MAX_SIZE)] | None = None
-    """Of the tokenizer's rules; null: not known."""
+    """Version of the tokenizer's rules; null: unknown."""
 
 
 class ElmoConfig(Config):
-    """A bidirectional language model: what its tokens are, its layers, its softmax."""
+    """A bidirectional language model: its input tokens, its layers, its softmax."""
 
     input: Annotated[CharacterInput | TokenInput, Field(discriminator="kind")]
     lstm: LstmStack = LstmStack()
@@ -137,15 +137,15 @@ class ElmoConfig(Config):
     softmax_cutoffs: tuple[Positive, ...] = ()
     """Ids at which the clusters of an adaptive softmax begin; empty: a plain softmax."""
     languages: tuple[str, ...] = ()
-    """ISO codes, if known."""
+    """ISO codes of the languages, if known."""
     tokenizer: TokenizerConfig | None = None
-    """What cut the training text into tokens; training fills it in. null: not known, as of published models."""
+    """Tokenizer of the training text; training fills it in. null: unknown, as for published models."""
     foreign: dict[str, Any] = {}
-    """What a file of another project said that this model has no use for; written back on export."""
+    """Settings in a file of another project that this model does not use; written back on export."""
 
     @property
     def num_layers(self) -> int:
-        """Layers of the output, layer 0 included (L)."""
+        """Number of output layers, including layer 0 (L)."""
         return self.lstm.num_layers + 1
 
     @property
@@ -176,7 +176,7 @@ class ElmoConfig(Config):
 
 
 def parse_config(values: Any, *, origin: str, names: Mapping[str, str] | None = None) -> ElmoConfig:
-    """Validate settings and name every fault by its field, as `names` calls it in the file it came from."""
+    """Validate settings; errors name each wrong field, under the name that `names` gives it for the user's file."""
     try:
         return ElmoConfig.model_validate(values)
     except ValidationError as error:
@@ -185,7 +185,7 @@ def parse_config(values: Any, *, origin: str, names: Mapping[str, str] | None = 
 
 
 def describe_faults(error: ValidationError, names: Mapping[str, str] | None = None) -> str:
-    """One line on what is wrong with which fields, whatever the file said."""
+    """One line that says which fields are wrong and why."""
     faults = "; ".join(_fault(fault, names or {}) for fault in error.errors())
     return textwrap.shorten(faults, 300, placeholder=" …")
 
@@ -204,7 +204,7 @@ def read_config(path: Path) -> ElmoConfig:
 
 
 def read_settings(path: Path) -> Any:
-    """Read a JSON or TOML file, whichever its suffix says."""
+    """Read a JSON or TOML file, according to its suffix."""
     try:
         text = path.read_text(encoding="utf-8")
         return tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)

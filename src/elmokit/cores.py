@@ -1,4 +1,4 @@
-"""How much of the machine there is for this process, and what its processor says of itself."""
+"""The cores and memory available to this process, and the description of its processor."""
 
 import os
 from contextlib import suppress
@@ -15,7 +15,7 @@ def usable_cores() -> int:
 
 
 def usable_memory() -> int | None:
-    """Bytes of memory of the machine, or of the container that this process runs in; None if that cannot be known."""
+    """Bytes of memory of the machine, or of the container that this process runs in; None if unknown."""
     found = []
     if hasattr(os, "sysconf"):
         with suppress(OSError, ValueError):
@@ -27,7 +27,7 @@ def usable_memory() -> int | None:
 
 
 def describe_processor(cpu: Path = CPU) -> dict[str, str]:
-    """What Linux says of the first processor, by name; nothing elsewhere."""
+    """The fields that Linux reports for the first processor; empty on other systems."""
     try:
         with cpu.open(encoding="utf-8", errors="replace") as lines:
             pairs = [line.partition(":") for line in takewhile(str.strip, lines)]

@@ -5,12 +5,12 @@
     ├── InputError          text, tokens or ids that cannot be used as given
     │   └── VocabularyError     a vocabulary file without its special tokens in place
     ├── FormatError         a file that is not what it should be
-    │   ├── WeightsError        tensors missing, cut short, or of another shape than the options say
-    │   └── UnsafeFileError     a file that would write elsewhere, swell without bound or run code
+    │   ├── WeightsError        tensors missing, truncated, or of another shape than the options say
+    │   └── UnsafeFileError     a file that would write elsewhere, expand without bound or run code
     └── DownloadError       a published model that could not be fetched or verified
 
 An error says what was given, what is accepted and what to do, in one sentence; the command line prints it and
-exits with 1. `ElmokitWarning` marks what was understood but deserves a look.
+exits with 1. `ElmokitWarning` marks what was handled but the user should know.
 """
 
 
@@ -31,15 +31,15 @@ class VocabularyError(InputError):
 
 
 class FormatError(ElmokitError):
-    """A file that is not what its place or its name says."""
+    """A file that is not what its name or location suggests."""
 
 
 class WeightsError(FormatError):
-    """Tensors that are missing, cut short, or of another shape than the options say."""
+    """Tensors that are missing, truncated, or of another shape than the options say."""
 
 
 class UnsafeFileError(FormatError):
-    """A file that would write outside its folder, swell without bound, or run code."""
+    """A file that would write outside its folder, expand without bound, or run code."""
 
 
 class DownloadError(ElmokitError):
@@ -51,5 +51,5 @@ class ElmokitWarning(UserWarning):
 
 
 def closed_error(path: object) -> ElmokitError:
-    """The error for a file that is read after `close()`, which is no damage."""
+    """The error for a file that is read after `close()`; the file itself is not damaged."""
     return ElmokitError(f"{path} is closed: read from it before close() or inside its with block, or open it again.")

@@ -1,7 +1,7 @@
 """Every file that elmokit writes goes through here: the guard, atomic writing, syncing and locks.
 
 - `guard_output` decides whether a path may be written at all. It protects the inputs of a command, finished results
-  and every file that is not ours.
+  and every file that elmokit did not write.
 - `atomic_path` and `atomic_directory` write under a hidden temporary name beside the destination, sync it to disk and
   rename it, so that a name never holds half a file. A failure removes the temporary. An `OSError` (disk full, no
   permission) always names the destination, never the temporary.
@@ -39,7 +39,7 @@ _ERROR_CODE = re.compile(r"(?:errno = |code: |os error |\[Errno )(\d+)")
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EINVAL)
 WAIT_POLLS, WAIT_SECONDS = 3000, 0.2
-"""How often, and how far apart, a lock that is waited for is tried."""
+"""How often, and at what interval, to try a lock while waiting for it."""
 
 
 def guard_output(
@@ -50,16 +50,16 @@ def guard_output(
     inputs: Iterable[str | Path] = (),
     overwrite: bool = False,
 ) -> Path:
-    """Refuse to write where something of the user's would be lost.
+    """Refuse to write where files of the user would be lost.
 
-    Links and different spellings of a path are seen through: what counts is the file on disk.
+    Links and different spellings of a path make no difference: what counts is the file on disk.
 
     Args:
         output: the file or folder to write.
         kind: what will be written, in words: "a vocabulary", "a model folder".
-        is_ours: whether a path that exists is a result of this kind that may be replaced.
-        inputs: files and folders that the command reads; names that do not exist are ignored. The files of a folder
-            count as inputs too.
+        is_ours: whether an existing path is a result of this kind, which may be replaced.
+        inputs: files and folders that the command reads; names that do not exist are ignored. The files in a folder
+            are also inputs.
         overwrite: replace a result of the same kind.
 
     Returns:
@@ -85,18 +85,18 @@ def guard_output(
 
 
 def check_name(output: str | Path) -> Path:
-    """The path of an output with links resolved, if a file can have that name.
+    """Check that a file can have this name, and return the path with links resolved.
 
     Raises:
-        FormatError: if the name holds what no name can, is too long (also for the temporary name that a file has while
-            it is written), or leads through a file. Nothing is changed.
+        FormatError: if the name has invalid characters, is too long (also for the temporary name that a file has while
+            it is written), or has a file where a folder should be. Nothing is changed.
     """
     try:
         final = Path(output).resolve()
         os.lstat(_temporary_sibling(final))
-    except RuntimeError:  # so Python calls a loop before 3.13, from where on it is an OSError
+    except RuntimeError:  # Python before 3.13 raises this for a loop, later versions an OSError
         raise FormatError(f"{output} leads through symbolic links in a circle: give another name.") from None
-    except ValueError:  # a NUL, or half of a character
+    except ValueError:  # a NUL or a lone surrogate
         name = str(output).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         raise FormatError(f"{name} is a name that no file can have: leave out its odd characters.") from None
     except OSError as error:
@@ -113,7 +113,7 @@ def check_name(output: str | Path) -> Path:
 
 
 def refuse_input(output: str | Path, inputs: Iterable[str | Path]) -> None:
-    """Refuse an output that is one of the inputs, is part of one, or holds one."""
+    """Refuse an output that is one of the inputs, is inside one, or contains one."""
     final = check_name(output)
     for given in inputs:
         if not os.path.exists(given):  # false, not an error, for a name that no file can have
@@ -140,19 +140,19 @@ def _holds(folder: Path, file: Path) -> bool:
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a folder holds nothing but lock files and what an interrupted write left."""
+    """Whether a folder has nothing but lock files and leftovers of interrupted writes."""
     return not foreign_files(folder, frozenset())
 
 
 def foreign_files(folder: Path, known: Iterable[str]) -> list[str]:
-    """The sorted names in a folder that are not among the known ones, without locks and interrupted writes."""
+    """The sorted names in a folder that are not known, except locks and leftovers of interrupted writes."""
     names = set(os.listdir(folder)) - {LOCK, *known}
     return sorted(name for name in names if not _TEMPORARY.fullmatch(name))
 
 
 @contextmanager
 def naming_destination(path: str | Path) -> Iterator[None]:
-    """Let an `OSError` name the path that the user knows, instead of a temporary file or no file at all."""
+    """Make an `OSError` name the path that the user knows, instead of a temporary file or no file."""
     try:
         yield
     except OSError as error:
@@ -169,22 +169,22 @@ def _is_temporary(name: object) -> bool:
 
 
 def _code_in(text: str) -> int | None:
-    """The system's error number, which HDF5 and safetensors give only in words."""
+    """The system's error number, which HDF5 and safetensors give only in the text of their errors."""
     found = _ERROR_CODE.search(text)
     return int(found[1]) if found else None
 
 
 @contextmanager
 def atomic_path(path: str | Path, *, keep_suffix: bool = False) -> Iterator[Path]:
-    """Give a temporary path in the same folder and rename it to `path` when the block succeeds.
+    """Yield a temporary path in the same folder and rename it to `path` when the block succeeds.
 
-    A symbolic link is followed: its target is replaced and the link remains. A file that is replaced keeps its
-    permissions; a new one gets those of the umask, whatever the writer chose.
+    A symbolic link is followed: its target is replaced and the link remains. A replaced file keeps its permissions; a
+    new file gets those of the umask, regardless of what the writer chose.
 
     Args:
-        path: The final name; an existing file remains whole until the new one is complete.
-        keep_suffix: Let the temporary name end as `path` does, for writers that look at the suffix (`numpy.savez`
-            appends one, `gzip`-aware ones choose by it).
+        path: The final name; an existing file remains intact until the new one is complete.
+        keep_suffix: Keep the suffix of `path` in the temporary name, for writers that look at it (`numpy.savez` appends
+            one, others choose the compression by it).
 
     Yields:
         The path to write to; the block must create a file there.
@@ -211,31 +211,31 @@ def atomic_path(path: str | Path, *, keep_suffix: bool = False) -> Iterator[Path
 
 
 def write_bytes_atomic(path: str | Path, data: bytes) -> None:
-    """Write `data` to `path` in one step: readers see the old file or the new one."""
+    """Write `data` to `path` atomically: readers see either the old file or the new one."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(data)
 
 
 def write_text_atomic(path: str | Path, text: str) -> None:
-    """Write `text` as UTF-8, with its line ends unchanged, to `path` in one step."""
+    """Write `text` to `path` atomically, as UTF-8 with unchanged line ends."""
     write_bytes_atomic(path, text.encode("utf-8"))
 
 
 @contextmanager
 def atomic_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
-    """Give a temporary folder beside `path` and rename it to `path` when the block succeeds.
+    """Yield a temporary folder beside `path` and rename it to `path` when the block succeeds.
 
     Args:
         path: The final name of the folder; its parent must exist.
-        overwrite: Replace a folder that already holds something. Check first with `guard_output` that it may be
-            replaced. The two folders trade places in one step where the system can do that; elsewhere the old one is
-            moved aside first, and `remove_leftovers` puts it back if the process is killed in between.
+        overwrite: Replace a folder that is not empty. Check first with `guard_output` that it may be replaced. The two
+            folders are swapped atomically where the system supports that; elsewhere the old one is moved aside first,
+            and `remove_leftovers` restores it if the process is killed in between.
 
     Yields:
         An empty folder to fill.
 
     Raises:
-        FormatError: If `path` is a file, or a folder that holds something and `overwrite` is false.
+        FormatError: If `path` is a file, or a folder that is not empty and `overwrite` is false.
         OSError: If the disk does not let us write; it names `path`, and nothing is left behind.
     """
     final = _existing_parent(path)
@@ -260,7 +260,7 @@ def atomic_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[P
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove what a killed process left half-written in a folder, and put back what it had moved aside."""
+    """Remove half-written files that a killed process left in a folder, and restore what it had moved aside."""
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         match = _TEMPORARY.fullmatch(path.name)
         if match is None:
@@ -300,7 +300,7 @@ def _swap_in(temporary: Path, final: Path) -> None:
 
 
 def _exchange(first: Path, second: Path) -> bool:
-    """Let two names trade places in one step; False where the system cannot."""
+    """Swap two names atomically; False where the system cannot."""
     rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None) if os.name == "posix" else None
     if rename is None:
         return False
@@ -309,7 +309,7 @@ def _exchange(first: Path, second: Path) -> bool:
 
 
 def _existing_parent(path: str | Path) -> Path:
-    """Resolve `path`, and name the missing folder rather than a temporary file inside it."""
+    """Resolve `path`; an error names the missing parent folder rather than a temporary file inside it."""
     final = Path(path).resolve()
     if not final.parent.is_dir():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(final.parent))
@@ -324,7 +324,7 @@ def _temporary_sibling(final: Path, *, keep_suffix: bool = False, kind: str = "t
 
 
 def _set_mode(path: Path, like: Path | None = None) -> None:
-    """Give a written file the mode of the file that it replaces, or that of any new file; some libraries write 0600."""
+    """Give a written file the mode of the file that it replaces, or of any new file; some libraries write 0600."""
     if like is not None and like.exists():
         mode = stat.S_IMODE(like.stat().st_mode)
     else:
@@ -344,7 +344,7 @@ def sync_file(path: Path) -> None:
 
 def sync_directory(path: Path) -> None:
     """Write a folder's names through to the disk, where the system can."""
-    # The new name is in place already; some systems cannot sync a folder, and that is no reason to fail.
+    # The new name is already in place; some systems cannot sync a folder, which is not a reason to fail.
     with suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)
         try:
@@ -354,12 +354,12 @@ def sync_directory(path: Path) -> None:
 
 
 class FolderInUse(FormatError):
-    """Another process writes to a folder.
+    """Another process is writing to a folder.
 
     Args:
-        folder: which.
-        holder: the number of the process, or words for one that is not known.
-        stale: what to add where a killed process leaves its lock behind.
+        folder: the folder in use.
+        holder: the process id, or words for an unknown process.
+        stale: advice to add on systems where a killed process leaves its lock behind.
     """
 
     def __init__(self, folder: Path, holder: str, stale: str = "") -> None:
@@ -371,15 +371,15 @@ class FolderInUse(FormatError):
 
 
 class FolderLock:
-    """A folder that one process writes at a time; the lock ends with the process, however that ends.
+    """Lets only one process at a time write to a folder; the lock always ends with the process.
 
-    Where the system has no file locks, the lock file alone counts, and a killed process leaves it behind.
+    Where the system has no file locks, the existence of the lock file counts, and a killed process leaves it behind.
 
     Args:
         folder: must exist.
-        name: of the lock file, which holds the number of the process.
-        wait: wait up to ten minutes for the other process instead of refusing at once.
-        inherited: child processes get `descriptor` and hold the lock after us, so the file must stay.
+        name: name of the lock file, which contains the process id.
+        wait: wait up to ten minutes for the other process instead of refusing immediately.
+        inherited: child processes get `descriptor` and may hold the lock longer than this process, so the file stays.
 
     Raises:
         FolderInUse: if another process holds the lock.
@@ -418,7 +418,7 @@ class FolderLock:
             except BaseException:
                 file.close()
                 raise
-            file.close()  # its last holder removed it meanwhile
+            file.close()  # the last holder has just removed it
 
     def _flock(self, file: TextIO) -> None:
         for _ in range(self._polls):

@@ -1,6 +1,6 @@
-"""Reach into HDF5 files that somebody else made, trusting nothing in them.
+"""Read HDF5 files from other programs without trusting anything in them.
 
-Weights and embeddings both come in such files. This stands below both, and loads no torch: embeddings are read without.
+Both weights and embeddings come in such files. This module loads no torch, because embeddings are read without it.
 """
 
 from collections.abc import Iterator
@@ -18,23 +18,23 @@ _DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py
 
 
 class Hdf5File:
-    """An open file, reached through plain groups and checked datasets only; a subclass says what it should hold.
+    """An open file, accessed only through plain groups and checked datasets; a subclass says what it should contain.
 
     Attributes:
-        path: the file.
-        root: its outermost group.
+        path: path of the file.
+        root: the root group.
 
     Raises:
-        FormatError: if it is no HDF5 file, damaged, or being written.
+        FormatError: if it is not an HDF5 file, is damaged, or is being written.
         OSError: if it cannot be read at all.
     """
 
     contents: ClassVar[str]
-    """What such a file holds, in a word."""
+    """The content of such a file, in one word."""
     again: ClassVar[str]
-    """What to do about a damaged one."""
+    """What to do about a damaged file."""
     damage: ClassVar[type[FormatError]] = FormatError
-    """The error for a damaged one."""
+    """The error for a damaged file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -50,7 +50,7 @@ class Hdf5File:
             raise self.damage(f"{path} is cut short or damaged: {self.again}.") from None
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self.root.close()
 
     def __enter__(self) -> Self:
@@ -62,7 +62,7 @@ class Hdf5File:
         self.close()
 
     def check_open(self) -> None:
-        """Refuse to read after `close`, in words that no damaged file gets."""
+        """Refuse to read after `close`; the message differs from that for a damaged file."""
         if not self.root:
             raise closed_error(self.path)
 
@@ -84,7 +84,7 @@ class Hdf5File:
         return place
 
     def check_storage(self, dataset: Any, key: str) -> None:
-        """Refuse a dataset that lies outside the file or would swell without bound."""
+        """Refuse a dataset that is stored outside the file or would expand without bound."""
         stored = dataset.id.get_storage_size()
         if dataset.external is not None or dataset.is_virtual or dataset.nbytes > _LARGEST_RATIO * max(stored, 1):
             raise UnsafeFileError(
@@ -94,7 +94,7 @@ class Hdf5File:
 
     @contextmanager
     def damage_reported(self, key: str = "") -> Iterator[None]:
-        """One sentence for whatever broken bytes do to h5py."""
+        """Turn any error that h5py raises on damaged bytes into one sentence."""
         self.check_open()
         try:
             yield
@@ -105,5 +105,5 @@ class Hdf5File:
 
 
 def _shown(key: str) -> str:
-    """A key as messages name it: somebody else chose it, so it may be long or no text at all."""
+    """A key as shown in messages; it comes from another program, so it may be long or unprintable."""
     return key[:60] if key[:60].isprintable() else repr(key[:60])

@@ -1,4 +1,4 @@
-"""Public names of a package that are imported when they are first used, so that importing the package stays cheap."""
+"""Import the public names of a package on first use, so that importing the package stays cheap."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -10,7 +10,7 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], 
     """The `__getattr__` and `__dir__` of a package.
 
     Args:
-        package: Its `__name__`.
+        package: The `__name__` of the package.
         homes: The module that each public name comes from.
     """
 

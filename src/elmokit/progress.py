@@ -1,6 +1,6 @@
-"""How long work tells whoever is waiting how far it is."""
+"""The type of progress callbacks."""
 
 from collections.abc import Callable
 
 ProgressCallback = Callable[[int, int], None]
-"""Receives how many pieces of how many are done."""
+"""Receives the amount of work done and the total."""

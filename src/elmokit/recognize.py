@@ -1,8 +1,8 @@
-"""What a file or folder is, in words, so that an error can name what was given instead of what was wanted.
+"""Recognize what a file or folder is, so that an error can say what was given instead of what was wanted.
 
 `recognize` looks at names, at small JSON files and at the first bytes of a file. It reads no weights and no vectors,
-raises nothing, and says only what it is sure of. It imports no torch, and h5py only for an HDF5 file, so every part
-of the package can use it. The modules that own a format decide what is valid; a test holds the two together.
+raises no errors, and says only what is certain. It does not import torch, and imports h5py only for an HDF5 file, so
+every part of the package can use it. The modules of the formats decide what is valid; a test checks that both agree.
 """
 
 import bz2
@@ -24,10 +24,10 @@ EMBEDDINGS, MODEL, RUN, TASK_RUN, TASK_MODEL = "embeddings", "model", "run", "ta
 JOURNAL, STORE, INDEX, SHARDS, VOCABULARY = "journal", "store", "index", "shards", "vocabulary"
 REPORT, COMPARISON, TEXT, JSON, OTHER = "report", "comparison", "text", "JSON", "other"
 TEXTS = (TEXT, VOCABULARY, JSON)
-"""What can be read as text."""
+"""Kinds that can be read as text."""
 
 RUN_RECORD, RUN_RESULT, RUN_SURVEY = "run.json", "result.json", "corpus.json"
-"""Files by which the folder of a run is known: its settings, what came out, and what was counted of its text."""
+"""Files that identify the folder of a run: its settings, its results, and the counts of its text."""
 _HEAD = 1 << 16
 _OPENERS: dict[bytes, tuple[str, Callable[..., Any]]] = {
     b"\x1f\x8b": (".gz", gzip.open),
@@ -56,19 +56,19 @@ class Kind(NamedTuple):
     family: str
     """One of the constants above."""
     words: str
-    """What it is, as it is named in an error: "a file of embeddings"."""
+    """What it is, as errors say it: "a file of embeddings"."""
     use: str
-    """What it is good for, or what to give instead."""
+    """What to use it for, or what to give instead."""
 
 
 def recognize(path: str | Path) -> str | None:
-    """What a file or folder is, in words; None if it is not there or nothing that elmokit knows."""
+    """What a file or folder is, in words; None if it does not exist or elmokit does not recognize it."""
     kind = identify(path)
     return kind and kind.words
 
 
 def mistaken(path: str | Path, wanted: str, *families: str) -> str | None:
-    """A sentence saying that a path is something else than wanted.
+    """A sentence saying that a path is not what was wanted.
 
     Args:
         path: what the user gave.
@@ -85,7 +85,7 @@ def mistaken(path: str | Path, wanted: str, *families: str) -> str | None:
 
 
 def identify(path: str | Path) -> Kind | None:
-    """The kind of a file or folder; None if it is not there or nothing that elmokit knows."""
+    """The kind of a file or folder; None if it does not exist or elmokit does not recognize it."""
     path = Path(path)
     try:
         if os.path.isdir(path):  # false, not an error, for a name that no file can have
@@ -117,9 +117,9 @@ def near_names(path: str | Path) -> list[str]:
 
 
 def did_you_mean(path: str | Path) -> str:
-    """The near names of a missing path, to put behind it in an error; "" if there are none."""
+    """The near names of a missing path, to append to it in an error; "" if there are none."""
     near = near_names(path)
-    if Path(path).is_absolute():  # long paths differ in their last names only
+    if Path(path).is_absolute():  # for long paths, only the last names differ
         near = [Path(one).name for one in near]
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
@@ -130,7 +130,7 @@ def is_task_config(values: Mapping[str, Any]) -> bool:
 
 
 def is_run(folder: Path) -> bool:
-    """Whether a folder is that of a run, whether it is finished, stopped or has not begun to train."""
+    """Whether a folder belongs to a run, whether finished, stopped or not yet training."""
     return is_begun_run(folder) or "key" in read_object(folder / RUN_SURVEY)
 
 
@@ -140,7 +140,7 @@ def is_begun_run(folder: Path) -> bool:
 
 
 def read_object(path: Path) -> Mapping[str, Any]:
-    """What a JSON file holds, if it is an object; {} if it is not there, too large, or holds something else."""
+    """The object in a JSON file; {} if the file is missing, too large, or has something else."""
     try:
         if path.stat().st_size > 2**26:
             return {}
@@ -151,7 +151,7 @@ def read_object(path: Path) -> Mapping[str, Any]:
 
 
 def finished_run(folder: Path) -> Path | None:
-    """The folder `model` of a finished run; None if the folder is no run or has not finished."""
+    """The folder `model` of a finished run; None if the folder is not a run or the run has not finished."""
     if not is_begun_run(folder):
         return None
     whole = (folder / RUN_RESULT).is_file() and (folder / "model").is_dir()
@@ -246,7 +246,7 @@ def _identify_compressed(path: Path, opener: Callable[..., Any]) -> Kind | None:
 
 
 def binary_kind(path: Path, head: bytes) -> Kind | None:
-    """What a file is that begins with these bytes, if they can never begin a text that is meant to be read as one."""
+    """The kind of a file that begins with these bytes, if they never begin a file to be read as text."""
     if head.startswith(b'{"elmokit": {'):
         return Kind(EMBEDDINGS, "a file of embeddings (JSON lines)", _DUMP_USE)
     marks = (b"\x89HDF\r\n\x1a\n", b"PAR1", b"PK\x03\x04", b"PK\x05\x06", *_SIGNATURES)
@@ -350,7 +350,7 @@ def _identify_json(path: Path) -> Kind | None:
 
 
 def is_regular(path: str | Path) -> bool:
-    """Whether a path is a plain file, whose first bytes may be read without taking them from somebody."""
+    """Whether a path is a plain file; reading from a pipe would take bytes away from its real reader."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""The names of settings: what a tree of configs accepts, what each means, and what a mistyped one may have meant."""
+"""The names of settings: which ones a config tree accepts, what they mean, and suggestions for mistyped ones."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -9,27 +9,27 @@ from elmokit.config import Config
 from elmokit.errors import ConfigError
 
 Groups = Mapping[str, type[Config]]
-"""What a field holds that is declared as a plain dict, by the field's name."""
+"""Config classes of the fields that are declared as plain dicts, by field name."""
 
 
 class Setting(NamedTuple):
     """One setting of a config."""
 
     name: str
-    """With dots: optimizer.learning_rate."""
+    """Dotted name: optimizer.learning_rate."""
     explanation: str
-    """In one line, from the docstring of the field."""
+    """One line, from the docstring of the field."""
     optional: bool = False
-    """Whether it may be none."""
+    """Whether the value may be none."""
 
 
 def list_settings(kind: type[Config], groups: Groups | None = None) -> dict[str, Setting]:
-    """Every setting of a kind of config by its dotted name, in the order in which they are declared."""
+    """Every setting of a config class by dotted name, in order of declaration."""
     return {setting.name: setting for setting in _walk(kind, "", groups or {})}
 
 
 def read_nones(values: dict[str, Any], kind: type[Config], groups: Groups | None = None) -> None:
-    """Put None where a setting that may be none has the word "none" (or JSON's "null"), for which TOML has no value."""
+    """Replace the word "none" (or "null") by None in optional settings, because TOML has no null value."""
     for setting in list_settings(kind, groups).values():
         *parents, last = setting.name.split(".")
         place: Any = values
@@ -41,13 +41,13 @@ def read_nones(values: dict[str, Any], kind: type[Config], groups: Groups | None
 
 
 def check_names(values: Mapping[str, Any], kind: type[Config], groups: Groups | None = None, *, origin: str) -> None:
-    """Refuse a name that is no setting, and offer near ones.
+    """Refuse unknown names of settings, and suggest similar ones.
 
     Args:
-        values: settings as they were read, nested.
-        kind: of the config.
-        groups: see `Groups`; what is in a dict that is not named there is not checked.
-        origin: where the settings are from, as an error names it.
+        values: settings as read, nested.
+        kind: class of the config.
+        groups: see `Groups`; a dict that is not named there is not checked.
+        origin: where the settings come from, for error messages.
     """
     inner_groups = {name.rpartition(".")[0] for name in list_settings(kind, groups)}
     for name in _dotted(values, inner_groups):
@@ -73,7 +73,7 @@ def _unknown_setting(name: str, known: set[str], *, origin: str) -> ConfigError:
 
 
 def _near(name: str, known: list[str]) -> list[str]:
-    """Settings that a name may have meant: by its last part, in its own group first, then by the whole of it."""
+    """Settings that a name may have meant: by its last part, same group first, then by the full name."""
     group, _, last = name.rpartition(".")
     same = [one for one in known if one.rpartition(".")[2] == last]
     if same:
@@ -92,13 +92,13 @@ def _walk(kind: type[Config], prefix: str, groups: Groups) -> Iterator[Setting]:
         seen: set[str] = set()
         for inner in kinds:
             for setting in _walk(inner, f"{prefix}{name}.", {}):
-                if setting.name not in seen:  # the kinds of a union share some
+                if setting.name not in seen:  # members of a union share some settings
                     seen.add(setting.name)
                     yield setting
 
 
 def _fields(kind: type[Config], groups: Groups) -> Iterator[tuple[str, list[type[Config]], str]]:
-    """Name, kinds of config inside, and explanation of each field."""
+    """Name, nested config classes, and explanation of each field."""
     for name, field in kind.model_fields.items():
         inner = [groups[name]] if name in groups else _configs(field.annotation)
         yield name, inner, " ".join((field.description or "").split())
@@ -117,7 +117,7 @@ def _is_dict(kind: type[Config], name: str) -> bool:
 
 
 def _dotted(values: Mapping[str, Any], groups: set[str], prefix: str = "") -> Iterator[str]:
-    """The names of values; a table counts as a group of settings only where there is one."""
+    """The dotted names of values; a table is a group of settings only if its name is in `groups`."""
     for key, value in values.items():
         name = f"{prefix}{key}"
         if isinstance(value, dict) and value and name in groups:

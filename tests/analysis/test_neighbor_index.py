@@ -26,7 +26,7 @@ from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.model.bilm import BiLM
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from tests.tolerances import assert_close_halves
 
 WORDS = ["The", "play", "was", "naïve", "模型", ".", "grounder", "Alusik", "'s", "on"]
@@ -348,7 +348,7 @@ def test_embedders_with_other_layers(bilm: BiLM, corpus: Path, tmp_path: Path, s
 @pytest.mark.parametrize(("input", "expected"), [("text", 1), ("tokens", 0)])
 @pytest.mark.filterwarnings("always")
 def test_a_model_of_another_tokenizer_is_reported(
-    input: Input, expected: int, whole_bilm: BiLM, corpus: Path, tmp_path: Path
+    input: InputKind, expected: int, whole_bilm: BiLM, corpus: Path, tmp_path: Path
 ) -> None:
     tokenizer = TokenizerConfig(name="elmokit", version=99)
     whole_bilm.config = whole_bilm.config.model_copy(update={"tokenizer": tokenizer})

@@ -129,7 +129,7 @@ class TestSemcor:
         whole = archive.read_bytes()
         for content in (whole[: len(whole) // 2], b"no archive", b""):
             archive.write_bytes(content)
-            with pytest.raises(FormatError, match=r"is damaged or no archive .*: give SemCor 3\.0's"):
+            with pytest.raises(FormatError, match=r"is damaged or not an archive .*: give SemCor 3\.0's"):
                 list(read_semcor(archive, ["brown1"]))
         with pytest.raises(InputError, match="cannot be read: No such file"):
             list(read_semcor(tmp_path / "none.tar.xz"))

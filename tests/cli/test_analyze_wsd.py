@@ -143,7 +143,7 @@ def _damaged(folder: Path) -> None:
             ["gold key 'bank%1:14:99::' of tiny.d000.s000.t000 in senseval2 is not a sense in"],
         ),
         (["--data", "wsd"], _one_text, 1, ["single text", "give all of SemCor"]),
-        (["--data", "wsd"], _damaged, 1, ["semcor3.0.tar.xz is damaged or no archive"]),
+        (["--data", "wsd"], _damaged, 1, ["semcor3.0.tar.xz is damaged or not an archive"]),
         (["--data", "wsd", "--model", "gone"], None, 1, ["gone"]),
         (["--data", "wsd", "--model", "task"], None, 1, ["task"]),
     ],

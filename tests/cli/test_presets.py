@@ -81,7 +81,7 @@ def test_the_settings_are_text(run: Call) -> None:
     assert done.returncode == 0
     assert "elmokit pretrain tiny --train" in done.stdout
     assert "model.lstm.cell_dim = 32\n    Width of the memory cell (H).\n" in done.stdout
-    assert 'optimizer.kind = "adamw"\n    How weights follow their gradients' in done.stdout
+    assert 'optimizer.kind = "adamw"\n    Optimizer: adagrad, adamw' in done.stdout
     assert "elmokit task train ner --preset small" in run("presets", "ner-small").stdout
 
 

@@ -274,7 +274,7 @@ def test_a_single_file_needs_no_order(tmp_path: Path) -> None:
 def test_places_that_are_none(tmp_path: Path, places: Any) -> None:
     paths = write_files(tmp_path, ["a\n", "b\n"])
     stream = SentenceStream(paths, num_epochs=1)
-    with pytest.raises(InputError, match="no state of a sentence stream"):
+    with pytest.raises(InputError, match="not a state of a sentence stream"):
         stream.load_state_dict(stream.state_dict() | {"places": places})
         next(stream)
     again = SentenceStream(paths, num_epochs=1)

@@ -20,7 +20,7 @@ from elmokit.corpus.shards import Compression, write_shards
 from elmokit.corpus.stream import SentenceStream
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError, InputError
 from elmokit.text.files import find_files
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from elmokit.text.lines import read_sentences
 from elmokit.text.vocabulary import SPECIALS, Vocabulary, read_vocabulary, write_vocabulary
 from tests.corpus.texts import sentences_of, write_files
@@ -105,7 +105,7 @@ def test_workers_load_no_torch() -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_counts(paths: list[Path], texts: list[str], kind: Input, small_blocks: None, processes: int) -> None:
+def test_counts(paths: list[Path], texts: list[str], kind: InputKind, small_blocks: None, processes: int) -> None:
     expected = Counter(token for sentence in sentences_of(texts, kind) for token in sentence)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -152,7 +152,9 @@ def test_vocabularies_are_sorted_and_cut(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_a_report_counts(paths: list[Path], texts: list[str], kind: Input, small_blocks: None, processes: int) -> None:
+def test_a_report_counts(
+    paths: list[Path], texts: list[str], kind: InputKind, small_blocks: None, processes: int
+) -> None:
     sentences = sentences_of(texts, kind)
     counts = Counter(token for sentence in sentences for token in sentence)
     lines = [line for text in texts for line in lines_of(text)]
@@ -225,7 +227,7 @@ def test_a_report_on_nothing(tmp_path: Path) -> None:
 def test_shards_hold_every_sentence_once(
     paths: list[Path],
     texts: list[str],
-    kind: Input,
+    kind: InputKind,
     compression: Compression,
     small_blocks: None,
     tmp_path: Path,

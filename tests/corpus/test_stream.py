@@ -17,7 +17,7 @@ from elmokit.corpus.stream import SentenceStream
 from elmokit.errors import ConfigError, InputError
 from elmokit.text import lines as text_lines
 from elmokit.text.files import find_files
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from elmokit.text.lines import read_sentences
 from elmokit.text.tokenize import tokenize
 from tests.corpus.texts import sentences_of, write_files
@@ -58,7 +58,7 @@ def test_sentences_of_a_line_of_text_share_a_passage(tmp_path: Path) -> None:
     assert list(map(len, passages_of(stream))) == [4, 1]
 
 
-def test_read_sentences(paths: list[Path], texts: list[str], kind: Input) -> None:
+def test_read_sentences(paths: list[Path], texts: list[str], kind: InputKind) -> None:
     found = [sentence for path in paths for sentence in read_sentences(path, input=kind)]
     assert found == sentences_of(texts, kind)
     assert len(found) > 10
@@ -72,13 +72,13 @@ def test_read_sentences_with_wrong_bytes(tmp_path: Path) -> None:
         list(read_sentences(path, input="tokens"))
 
 
-def test_without_shuffling_the_order_is_that_of_the_files(paths: list[Path], texts: list[str], kind: Input) -> None:
+def test_without_shuffling_the_order_is_that_of_the_files(paths: list[Path], texts: list[str], kind: InputKind) -> None:
     stream = SentenceStream(paths, input=kind, shuffle=False, buffer_sentences=3, num_epochs=2)
     assert list(stream) == sentences_of(texts, kind) * 2
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
-def test_every_sentence_comes_once_an_epoch(paths: list[Path], texts: list[str], kind: Input, size: int) -> None:
+def test_every_sentence_comes_once_an_epoch(paths: list[Path], texts: list[str], kind: InputKind, size: int) -> None:
     expected = sorted(sentences_of(texts, kind))
     stream = SentenceStream(paths, input=kind, buffer_sentences=size, num_epochs=3)
     for epoch in range(3):
@@ -148,7 +148,7 @@ def check_every_resume(paths: list[Path], **options: Any) -> None:
 @pytest.mark.parametrize("order", ["files", "mixed", "sorted"])
 @pytest.mark.parametrize("passage", [1, 2, 50])
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
-def test_resuming_anywhere(paths: list[Path], kind: Input, size: int, passage: int, order: str) -> None:
+def test_resuming_anywhere(paths: list[Path], kind: InputKind, size: int, passage: int, order: str) -> None:
     options: dict[str, Any] = {"shuffle": False} if order == "sorted" else {"order": order}
     options |= {"buffer_sentences": size, "passage_sentences": passage}
     check_every_resume(paths, input=kind, num_epochs=2, seed=3, **options)
@@ -168,7 +168,7 @@ def test_resuming_anything(
     texts: list[str],
     size: int,
     seed: int,
-    kind: Input,
+    kind: InputKind,
     order: Order,
     lanes: int,
     tmp_path_factory: pytest.TempPathFactory,
@@ -182,7 +182,7 @@ def test_resuming_anything(
     check_every_resume(paths, num_epochs=2, **options)
 
 
-def test_a_stream_can_go_back_to_its_own_state(paths: list[Path], kind: Input) -> None:
+def test_a_stream_can_go_back_to_its_own_state(paths: list[Path], kind: InputKind) -> None:
     stream = SentenceStream(paths, input=kind, buffer_sentences=4)
     list(islice(stream, 5))
     state = stream.state_dict()
@@ -191,7 +191,7 @@ def test_a_stream_can_go_back_to_its_own_state(paths: list[Path], kind: Input) -
     assert list(islice(stream, 30)) == rest
 
 
-def test_a_finished_run_may_go_on_for_more_epochs(paths: list[Path], kind: Input) -> None:
+def test_a_finished_run_may_go_on_for_more_epochs(paths: list[Path], kind: InputKind) -> None:
     short = SentenceStream(paths, input=kind, num_epochs=1)
     first = list(short)
     longer = SentenceStream(paths, input=kind, num_epochs=2)
@@ -248,7 +248,7 @@ def assert_one_sentence(error: pytest.ExceptionInfo[Exception]) -> None:
 
 
 @pytest.mark.parametrize("num_epochs", [1, None])
-def test_a_corpus_without_a_sentence(tmp_path: Path, kind: Input, num_epochs: int | None) -> None:
+def test_a_corpus_without_a_sentence(tmp_path: Path, kind: InputKind, num_epochs: int | None) -> None:
     paths = write_files(tmp_path, ["", "\n \n"])
     stream = SentenceStream(paths, input=kind, num_epochs=num_epochs)
     with pytest.raises(InputError, match=r"there is no sentence in .*part-0\.txt, .*part-1\.gz: give") as error:
@@ -346,9 +346,9 @@ def test_states_of_another_corpus(tmp_path: Path) -> None:
 @pytest.mark.parametrize("change", [{"file": 9}, {"line": -1}, {"epoch": None}, {"buffer": "1"}])
 def test_states_that_are_none(tmp_path: Path, change: dict[str, Any]) -> None:
     stream = SentenceStream(write_files(tmp_path, ["a\n"]))
-    with pytest.raises(InputError, match="no state of a sentence stream"):
+    with pytest.raises(InputError, match="not a state of a sentence stream"):
         stream.load_state_dict(stream.state_dict() | change)
-    with pytest.raises(InputError, match="no state of a sentence stream"):
+    with pytest.raises(InputError, match="not a state of a sentence stream"):
         stream.load_state_dict({})
     assert next(stream) == ["a"]
 

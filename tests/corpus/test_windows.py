@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from elmokit.corpus.stream import SentenceStream
-from elmokit.corpus.windows import NOTHING, Window, WindowStream, read_in_order, sentences_as_rows
+from elmokit.corpus.windows import NO_TARGET, Window, WindowStream, read_in_order, sentences_as_rows
 from elmokit.errors import InputError
 from elmokit.text.characters import ByteIndexer, Indexer, TableIndexer, WordIndexer
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, Vocabulary
@@ -68,7 +68,7 @@ def read_rows(windows: Iterable[Window]) -> list[list[list[Prediction]]]:
             found[side] += [[] for _ in range(num_rows - len(found[side]))]
             for row in range(num_rows):
                 for place, target in zip(window.inputs[side, row], window.own_targets[side, row], strict=True):
-                    if target != NOTHING:
+                    if target != NO_TARGET:
                         found[side][row].append((tuple(window.char_ids[place].tolist()), int(target)))
     return found
 
@@ -76,7 +76,7 @@ def read_rows(windows: Iterable[Window]) -> list[list[list[Prediction]]]:
 def split_rows(windows: Sequence[Window]) -> list[list[int]]:
     """How many predictions each row makes from one start of a sentence to the next."""
     starts = np.concatenate([window.starts for window in windows], 1)  # (R, all steps)
-    real = np.concatenate([window.own_targets[0] != NOTHING for window in windows], 1)
+    real = np.concatenate([window.own_targets[0] != NO_TARGET for window in windows], 1)
     return [np.diff([*np.flatnonzero(start), row.sum()]).tolist() for start, row in zip(starts, real, strict=True)]
 
 
@@ -84,7 +84,7 @@ def test_bilm_tfs_example_by_hand() -> None:
     windows = stream([["a", "b", "c", "d", "zzz"], ["b", "a"]], 2, 4)
     first, second = windows
     s, e, unk, a, b, c, d = range(7)
-    rest = NOTHING
+    rest = NO_TARGET
     spelled = [BEGIN, END, "a", "b", "c", "zzz", "d"]
     assert np.array_equal(first.char_ids, BYTES.to_char_ids(spelled))
 
@@ -133,7 +133,7 @@ def test_an_epoch_makes_every_prediction_once(
     for window in windows:
         assert window.targets.shape == (2, num_rows, num_steps)
         assert window.num_predictions > 0
-        masked = window.targets == NOTHING
+        masked = window.targets == NO_TARGET
         assert np.array_equal(masked[0], masked[1])
         assert np.array_equal(masked, np.sort(masked, axis=-1))  # only the tail of a row runs dry
         assert np.unique(window.inputs).max() < len(window.char_ids)
@@ -202,7 +202,7 @@ def test_a_row_reads_a_passage_to_its_end(tmp_path: Path) -> None:
         found.append(window.targets)
         states.append(windows.state_dict())
     forward = np.concatenate([targets[0] for targets in found], axis=1)  # (R, T)
-    rows = [" ".join(VOCABULARY.tokens[word] for word in row if word != NOTHING) for row in forward]
+    rows = [" ".join(VOCABULARY.tokens[word] for word in row if word != NO_TARGET) for row in forward]
     assert rows == ["a b </S> a c </S> a d </S>", "b a </S> b b </S> c </S> d d d </S> d </S>"]
     for number, state in enumerate(states):
         again = open_stream()
@@ -224,7 +224,7 @@ def test_processes_see_their_rows_of_the_same_windows(
             assert np.array_equal(part.targets, window.targets)
             assert np.array_equal(part.own_targets, window.targets[:, own])
             assert np.array_equal(part.starts, window.starts[own])
-            real = part.own_targets != NOTHING
+            real = part.own_targets != NO_TARGET
             ours, all_of_them = part.char_ids[part.inputs], window.char_ids[window.inputs[:, own]]
             assert np.array_equal(ours[real], all_of_them[real])
             assert len(part.char_ids) <= 2 + real.sum()

@@ -6,7 +6,7 @@ import lzma
 from collections.abc import Callable
 from pathlib import Path
 
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from elmokit.text.tokenize import tokenize
 
 TEXT = [
@@ -33,7 +33,7 @@ def write_files(folder: Path, texts: list[str], *, compressed: bool = True) -> l
     return paths
 
 
-def sentences_of(texts: list[str], input: Input) -> list[list[str]]:
+def sentences_of(texts: list[str], input: InputKind) -> list[list[str]]:
     lines = [line for text in texts for line in text.split("\n")]
     if input == "tokens":
         return [line.split() for line in lines if line.split()]

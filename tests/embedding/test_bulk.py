@@ -392,7 +392,7 @@ def test_an_interrupted_overwrite_goes_on(source: Path, out: Path, embedder: Emb
 
 def test_what_is_no_dump_or_journal_is_left_alone(source: Path, out: Path, embedder: Embedder) -> None:
     out.write_text("precious")
-    with pytest.raises(FormatError, match=r"exists and is no whole dump.*--overwrite"):
+    with pytest.raises(FormatError, match=r"exists and is not a complete elmokit dump.*--overwrite"):
         embed_file(source, out, embedder)
     out.unlink()
     journal = out.with_name("vectors.hdf5.journal")

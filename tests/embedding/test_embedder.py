@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import elmokit
 from elmokit.config import TokenizerConfig
-from elmokit.embedding import batches, types
+from elmokit.embedding import sentence_runner, word_cache
 from elmokit.embedding.embedder import Embedded, Embedder
 from elmokit.errors import ConfigError, ElmokitWarning, InputError, WeightsError
 from elmokit.model.bilm import BiLM
@@ -280,7 +280,7 @@ def test_carry_keeps_its_batches_over_windows(tiny_bilm: BiLM) -> None:
 def test_warm_starts_every_sentence_from_the_same_state(tiny_bilm: BiLM) -> None:
     embedder = Embedder(tiny_bilm, state="warm")
     with torch.no_grad():
-        state = tiny_bilm(tiny_bilm.to_char_ids([batches.WARM_PREFIX])).state
+        state = tiny_bilm(tiny_bilm.to_char_ids([sentence_runner.WARM_PREFIX])).state
     for sentence, vectors in zip(SENTENCES, embedder.embed(SENTENCES), strict=True):
         assert_close(vectors, plain(tiny_bilm, sentence, state))
     assert not np.allclose(embedder.embed([["play"]])[0][1:], plain(tiny_bilm, ["play"])[1:], atol=1e-3)
@@ -318,7 +318,7 @@ def test_an_embedder_may_be_used_from_several_threads(tiny_bilm: BiLM) -> None:
 
 @pytest.mark.slow
 def test_many_words_pass_through_a_small_cache(tiny_bilm: BiLM, monkeypatch) -> None:
-    monkeypatch.setattr(batches, "CACHE_BYTES", 4 * tiny_bilm.config.lstm.output_dim * 10)
+    monkeypatch.setattr(sentence_runner, "CACHE_BYTES", 4 * tiny_bilm.config.lstm.output_dim * 10)
     embedder = Embedder(tiny_bilm)
     stream = [[f"w{number % 37}", f"v{number}", "the"] for number in range(200)]
     for sentence, vectors in zip(stream, embedder.embed_stream(stream, window=7), strict=True):
@@ -328,7 +328,7 @@ def test_many_words_pass_through_a_small_cache(tiny_bilm: BiLM, monkeypatch) -> 
 
 
 def test_more_tokens_than_a_batch_holds(tiny_bilm: BiLM, monkeypatch) -> None:
-    monkeypatch.setattr(batches, "MAX_ROWS", 3)
+    monkeypatch.setattr(sentence_runner, "MAX_ROWS", 3)
     for sentence, vectors in zip(SENTENCES, Embedder(tiny_bilm, batch_tokens=20).embed(SENTENCES), strict=True):
         assert_close(vectors, plain(tiny_bilm, sentence))
 
@@ -405,8 +405,8 @@ def test_token_input_models_count_unknown_words_as_one(tiny) -> None:
 @given(st.lists(st.lists(st.integers(0, 5), max_size=9), min_size=1, max_size=12), st.integers(1, 6))
 def test_a_batch_plan_gives_every_token_a_place(sentences: list[list[int]], max_rows: int) -> None:
     rows = [[0, *(token + 2 for token in sentence), 1] for sentence in sentences]
-    for numbers, places in batches._cut(rows, max_rows, 30):
-        batch = batches.Batch.plan([rows[number] for number in numbers], places, torch.device("cpu"))
+    for numbers, places in sentence_runner._cut(rows, max_rows, 30):
+        batch = sentence_runner.Batch.plan([rows[number] for number in numbers], places, torch.device("cpu"))
         total = sum(len(rows[number]) for number in numbers)
         assert sum(batch.batch_sizes) == total
         assert list(batch.batch_sizes) == sorted(batch.batch_sizes, reverse=True)
@@ -424,8 +424,8 @@ def test_types_are_encoded_in_full_blocks(tiny_bilm: BiLM, monkeypatch) -> None:
     encode = tiny_bilm.encoder.encode_types
     monkeypatch.setattr(tiny_bilm.encoder, "encode_types", lambda ids: sizes.append(len(ids)) or encode(ids))
     with warnings.catch_warnings():
-        Embedder(tiny_bilm).embed([[f"w{number}" for number in range(types.BLOCK + 3)]])
-    assert sizes == [types.BLOCK] * 3
+        Embedder(tiny_bilm).embed([[f"w{number}" for number in range(word_cache.BLOCK + 3)]])
+    assert sizes == [word_cache.BLOCK] * 3
 
 
 @pytest.mark.gpu

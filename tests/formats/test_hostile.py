@@ -129,7 +129,7 @@ def test_pickles_do_not_run(write: Callable[[Any, Path], None], file: str, tmp_p
     directory = write_many_langs(tmp_path / "m", classifier=True)
     sprung = tmp_path / "sprung"
     write(many_langs_tensors()[file] | {"trap": Trap(sprung)}, directory / file)
-    refused(directory, UnsafeFileError, f"{file.replace('.', '[.]')} wants to run code or is no torch file")
+    refused(directory, UnsafeFileError, f"{file.replace('.', '[.]')} wants to run code or is not a torch file")
     assert not sprung.exists()
     if write is plain_pickle:
         pickle.loads((directory / file).read_bytes())

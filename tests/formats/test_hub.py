@@ -163,5 +163,5 @@ def test_hub_ids() -> None:
     ours = ["many-langs/de", "many-langs/gernan", "aligned/xx", "nlpl/20", "Many-Langs/DE"]
     for name in [*bad, *ours, "", "a b/c", "https://h/a", "C:\\a/b", "a/" + "b" * 100]:
         assert not looks_like_hub_id(name), name
-        with pytest.raises(DownloadError, match="is no Hub id: write owner/name"):
+        with pytest.raises(DownloadError, match="is not a Hub id: write owner/name"):
             parse_hub_id(name)

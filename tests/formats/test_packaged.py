@@ -330,8 +330,8 @@ def test_packaging_again_gives_the_same_bytes(stand_in: PackagedModel, place: Pa
 @pytest.mark.parametrize(
     ("changes", "match"),
     [
-        ({"name": "maxi"}, "'maxi' is no packaged model's name: choose mini"),
-        ({"version": "one"}, "version 'one' is no version"),
+        ({"name": "maxi"}, "'maxi' is not the name of a packaged model: choose mini"),
+        ({"version": "one"}, "version 'one' is not a version number"),
         ({"card": "# A card\n"}, "the card does not name the fingerprint [0-9a-f]{64} of the float16 weights"),
     ],
 )

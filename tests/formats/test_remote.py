@@ -136,19 +136,19 @@ def test_mirror(server: LoopbackServer, monkeypatch: pytest.MonkeyPatch, prefix:
 @pytest.mark.parametrize("mirror", ["file:///srv/models", "ftp://127.0.0.1", "127.0.0.1:8000", "http://"])
 def test_mirrors_are_web_servers(server: LoopbackServer, monkeypatch: pytest.MonkeyPatch, mirror: str) -> None:
     monkeypatch.setenv("ELMOKIT_MIRROR", mirror)
-    with pytest.raises(DownloadError, match=rf"ELMOKIT_MIRROR={mirror} is no web address: give one that starts"):
+    with pytest.raises(DownloadError, match=rf"ELMOKIT_MIRROR={mirror} is not a web address: give one that starts"):
         fetch_published(zipped(server))
 
 
 def test_only_web_addresses_are_downloaded(tmp_path: Path) -> None:
     (tmp_path / "a.zip").write_bytes(b"x")
-    with pytest.raises(DownloadError, match="is no web address"):
+    with pytest.raises(DownloadError, match="is not a web address"):
         fetch_published(PublishedModel("local", (RemoteFile(f"file://{tmp_path}/a.zip"),)))
 
 
 def test_names_cannot_leave_the_cache() -> None:
     for name, url in (("../small", "http://h/a.zip"), ("small", "http://h/.."), ("small", "http://h/")):
-        with pytest.raises(DownloadError, match="is no safe file name"):
+        with pytest.raises(DownloadError, match="is not a safe file name"):
             fetch_published(PublishedModel(name, (RemoteFile(url),)))
 
 

@@ -44,8 +44,8 @@ def test_a_turned_matrix_times_rows_at_once_and_by_steps(
 ) -> None:
     left, right = draw(rows, height), draw(rows, width)
     total = torch.ones(height, width)
-    products.add_turned(left, right, total)
-    by_steps = products.sum_turned(left, width)
+    products.add_transposed_product(left, right, total)
+    by_steps = products.sum_transposed(left, width)
     given = [by_steps.add(slice(begin, begin + 5), right[begin : begin + 5]) for begin in range(0, rows, 5)]
     expected = exact(left).T @ exact(right) if products is ROUNDED_PRODUCTS else left.double().T @ right.double()
     for found in (total - 1, by_steps.total()):
@@ -56,7 +56,7 @@ def test_a_turned_matrix_times_rows_at_once_and_by_steps(
 
 def test_an_empty_window_has_a_sum_of_zero() -> None:
     for products in (PLAIN_PRODUCTS, ROUNDED_PRODUCTS):
-        assert torch.equal(products.sum_turned(torch.empty(0, 3), 2).total(), torch.zeros(3, 2))
+        assert torch.equal(products.sum_transposed(torch.empty(0, 3), 2).total(), torch.zeros(3, 2))
 
 
 class TestRoundedTrainEngine(EngineContract):

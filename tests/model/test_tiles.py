@@ -40,7 +40,7 @@ def test_rows_times_a_matrix(tiles: TileProducts, rows: int, depth: int, width: 
 def test_a_turned_matrix_times_rows_is_added(tiles: TileProducts, rows: int, height: int, width: int) -> None:
     left, right = draw(rows, height), draw(rows, width)
     total = torch.ones(height, width)
-    tiles.add_turned(left, right, total)
+    tiles.add_transposed_product(left, right, total)
     expected = 1 + exact(left).T @ exact(right)
     torch.testing.assert_close(total.double(), expected, atol=1e-5 * rows**0.5, rtol=1e-5)
 
@@ -60,7 +60,7 @@ def test_plain_products_are_those_of_torch(with_bias: bool) -> None:
     out = plain.prepare(right).multiply(left, torch.empty(5, 6).double(), bias)
     torch.testing.assert_close(out, left @ right + (0 if bias is None else bias))
     total = torch.ones(4, 6).double()
-    plain.add_turned(left, out, total)
+    plain.add_transposed_product(left, out, total)
     torch.testing.assert_close(total, 1 + left.T @ out)
 
 

@@ -46,7 +46,7 @@ def test_what_was_cut_short_never_passes_for_whole(kind: str, tmp_path: Path) ->
 
 def assert_damaged(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(FormatError, match=r"/a is damaged or no archive \(.*\): give another\.$") as caught:
+    with pytest.raises(FormatError, match=r"/a is damaged or not an archive \(.*\): give another\.$") as caught:
         read(path)
     assert len(str(caught.value).splitlines()) == 1
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from elmokit.errors import ConfigError, ElmokitWarning
-from elmokit.text.input_kind import Input, actual_input, check_input, is_shard, looks_like, warn_of_files, watched
+from elmokit.text.input_kind import InputKind, actual_input, check_input, is_shard, looks_like, warn_of_files, watched
 from elmokit.text.tokenize import tokenize
 
 PROSE = (Path(__file__).parents[1] / "fixtures" / "prose.txt").read_text(encoding="utf-8").splitlines()[1:]
@@ -65,7 +65,7 @@ def test_tokens_without_punctuation() -> None:
     ],
 )
 @pytest.mark.parametrize("input", ["tokens", "text"])
-def test_no_false_alarm(lines: list[str], input: Input) -> None:
+def test_no_false_alarm(lines: list[str], input: InputKind) -> None:
     assert looks_like(lines, input) is None
 
 

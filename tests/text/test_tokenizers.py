@@ -13,7 +13,7 @@ import pytest
 from elmokit.config import TokenizerConfig
 from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.text import tokenizers
-from elmokit.text.input_kind import CORPUS_FILE, CORPUS_FORMAT, Input
+from elmokit.text.input_kind import CORPUS_FILE, CORPUS_FORMAT, InputKind
 from elmokit.text.tokenize import TOKENIZER_VERSION, tokenize
 from elmokit.text.tokenizers import (
     EXTERNAL,
@@ -73,7 +73,7 @@ def write_shard(folder: Path, **content: Any) -> Path:
 
 
 @pytest.mark.parametrize(("input", "expected"), [("text", OWN), ("tokens", EXTERNAL)])
-def test_files(input: Input, expected: TokenizerConfig, tmp_path: Path) -> None:
+def test_files(input: InputKind, expected: TokenizerConfig, tmp_path: Path) -> None:
     assert text_tokenizer([tmp_path / "a.txt", tmp_path / "b.txt"], input) == expected
 
 
@@ -92,7 +92,7 @@ def test_files(input: Input, expected: TokenizerConfig, tmp_path: Path) -> None:
     ids=str,
 )
 def test_shards_say_their_own(
-    content: dict[str, Any], expected: TokenizerConfig | None, read_as: Input, tmp_path: Path
+    content: dict[str, Any], expected: TokenizerConfig | None, read_as: InputKind, tmp_path: Path
 ) -> None:
     assert text_tokenizer([write_shard(tmp_path / "shards", **content)], read_as) == expected
 

@@ -107,7 +107,7 @@ def test_written_files_come_back(vocabulary: Vocabulary) -> None:
     "word", [" a", "a\n", "a\nb", "a\u3000", "!!!MAXTERMID", "\ud800", "x\udfffy", "\n", " ", "\x1c"]
 )
 def test_words_that_would_not_come_back_are_refused(word: str, tmp_path: Path) -> None:
-    with pytest.raises(VocabularyError, match=r"cannot stand in a vocabulary file.*\.$") as caught:
+    with pytest.raises(VocabularyError, match=r"cannot be stored in a vocabulary file.*\.$") as caught:
         write_vocabulary(Vocabulary([*SPECIALS, "fine", word]), tmp_path / "vocab.txt")
     assert repr(word) in str(caught.value)
     assert not (tmp_path / "vocab.txt").exists()

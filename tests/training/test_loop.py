@@ -177,7 +177,7 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path: Path) -> None:
         rescue=lambda: "do this.",
     )
     with pytest.raises(
-        ElmokitError, match=r"^the loss is nan at step 5 \(corpus: file 4 or behind\), .*stops; do this\.$"
+        ElmokitError, match=r"^the loss is nan at step 5 \(corpus: file 4 or later\), .*stops; do this\.$"
     ):
         loop.run()
     assert [step for step, _ in loop.checkpoints.find()] == [3]

@@ -324,7 +324,7 @@ def test_biases_alone_can_predict_frequencies(cutoffs: tuple[int, ...]) -> None:
     softmax = Softmax(vocab_size=6, dim=3, cutoffs=cutoffs).double()
     softmax.initialize(torch.Generator().manual_seed(0))
     counts = torch.tensor([9, 99, 0, 49, 4, 19])
-    softmax.expect(counts)
+    softmax.init_bias_from_counts(counts)
     found = softmax(torch.zeros(1, 3, dtype=torch.float64)).log_softmax(-1).exp()[0]
     torch.testing.assert_close(found, (counts + 1).double() / 186)
 

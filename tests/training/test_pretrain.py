@@ -158,7 +158,7 @@ def test_skipped_predictions_are_not_made(corpus: dict[str, list[str]], tmp_path
 def test_models_that_cannot_be_gone_on_with(corpus: dict[str, list[str]], tmp_path: Path, tiny: Any) -> None:
     save(tiny("characters"), tmp_path / "bare")
     save(tiny("softmax"), tmp_path / "other-words")
-    with pytest.raises(ConfigError, match="no softmax to go on with: use elmokit finetune"):
+    with pytest.raises(ConfigError, match="no softmax to train further: use elmokit finetune"):
         run(settings(), corpus, tmp_path / "run", init=str(tmp_path / "bare"))
     with pytest.raises(ConfigError, match="no word of the training text is in the vocabulary of"):
         run(settings(), corpus, tmp_path / "run", init=str(tmp_path / "other-words"))

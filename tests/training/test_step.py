@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack
-from elmokit.corpus.windows import NOTHING, Sentences, Window, WindowStream
+from elmokit.corpus.windows import NO_TARGET, Sentences, Window, WindowStream
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import NativeCell
@@ -62,7 +62,7 @@ def plain_loss(bilm: BiLM, windows: list[Window]) -> Tensor:
             x = bilm.encoder.encode_types(torch.from_numpy(window.char_ids))[index]
             outputs, new = lstm(x, [4] * 5, state[side])
             targets = torch.from_numpy(window.targets[side].T.reshape(-1))
-            total = total + cross_entropy(bilm.logits(outputs[-1]), targets, ignore_index=NOTHING, reduction="sum")
+            total = total + cross_entropy(bilm.logits(outputs[-1]), targets, ignore_index=NO_TARGET, reduction="sum")
             after.append(new.detach())
         state = type(state)(*after)
         if number == len(windows) - 1:
@@ -75,7 +75,7 @@ def plain_loss(bilm: BiLM, windows: list[Window]) -> Tensor:
 def test_gradients_equal_those_of_autograd(tiny: Callable[[str], BiLM], kind: str, num_windows: int) -> None:
     bilm = tiny(kind).double()
     windows = windows_of(bilm)[:num_windows]
-    assert num_windows < 4 or (windows[-1].targets == NOTHING).any()
+    assert num_windows < 4 or (windows[-1].targets == NO_TARGET).any()
     step = build_step(bilm, FULL)
     for number, window in enumerate(windows):
         bilm.zero_grad(set_to_none=True)
@@ -123,7 +123,7 @@ def test_threads_change_nothing(tiny: Callable[[str], BiLM], loss: LossConfig) -
 class Half(Processes):
     """One of two processes whose sums are made by the test."""
 
-    def add_up(self, tensors: object) -> None:
+    def all_reduce(self, tensors: object) -> None:
         pass
 
 

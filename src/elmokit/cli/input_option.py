@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from elmokit.errors import ElmokitWarning
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, is_shard, warn_of_files
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, is_shard, warn_of_files
 
 InputOption = Annotated[
-    Input | None,
+    InputKind | None,
     typer.Option(
         "--input",
         help="Lines are raw text or space-separated tokens; shards are always tokens.",
@@ -19,7 +19,7 @@ InputOption = Annotated[
     ),
 ]
 TrainingInputOption = Annotated[
-    Input | None,
+    InputKind | None,
     typer.Option(
         "--input",
         help="Lines are raw text or space-separated tokens; shards are always tokens.",
@@ -29,8 +29,8 @@ TrainingInputOption = Annotated[
 
 
 def settle_input(
-    given: Input | None, paths: Sequence[Path] = (), *, otherwise: Input = DEFAULT_INPUT, look: bool = True
-) -> Input:
+    given: InputKind | None, paths: Sequence[Path] = (), *, otherwise: InputKind = DEFAULT_INPUT, look: bool = True
+) -> InputKind:
     """How a command reads its text: as requested, else by default; with a warning if the files suggest otherwise.
 
     Args:

@@ -16,7 +16,7 @@ from elmokit.cli.training_bar import is_first_process, training_bar
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.text.input_kind import Input
+    from elmokit.text.input_kind import InputKind
     from elmokit.training.config import RunConfig
     from elmokit.training.pretraining import RunResult
 
@@ -193,7 +193,9 @@ def _ask_to_finish(output: Path, *, alone: bool) -> None:
     typer.echo(f"the run in {output} begins its decay before its next step, now or when resumed{before}.", err=True)
 
 
-def _choose_input(changes: dict[str, str], given: "Input | None", config: str, resumed: Path | None) -> dict[str, str]:
+def _choose_input(
+    changes: dict[str, str], given: "InputKind | None", config: str, resumed: Path | None
+) -> dict[str, str]:
     """The changed settings with --input added, or the input of the run to resume, unless the user set it."""
     from elmokit.training.config import names_setting
     from elmokit.training.run_folder import input_of_run
@@ -206,7 +208,7 @@ def _choose_input(changes: dict[str, str], given: "Input | None", config: str, r
     return changes if before is None else changes | {_INPUT: before}
 
 
-def _look_at_text(train: list[str], given: "Input | None", settings: "RunConfig") -> None:
+def _look_at_text(train: list[str], given: "InputKind | None", settings: "RunConfig") -> None:
     """Warn if the training text looks like another kind of input than the run expects."""
     from elmokit.text.files import find_files
 

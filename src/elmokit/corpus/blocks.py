@@ -1,4 +1,4 @@
-"""Work on a corpus in blocks of lines, in several processes if wanted, with results in order and bounded memory."""
+"""Process a corpus in blocks of lines, optionally in several processes, with ordered results and bounded memory."""
 
 import multiprocessing
 import os
@@ -17,7 +17,7 @@ from elmokit.errors import ElmokitError, InputError
 from elmokit.progress import ProgressCallback
 from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import open_text
-from elmokit.text.input_kind import Input, actual_input
+from elmokit.text.input_kind import InputKind, actual_input
 from elmokit.text.lines import split_line
 
 Errors = Literal["strict", "replace"]
@@ -25,11 +25,11 @@ Result = TypeVar("Result")
 
 _BLOCK_CHARACTERS = 1 << 20
 _SMALL_CORPUS = 4_000_000
-"""Bytes of files that one process is through with before others have started."""
+"""Below this many bytes, one process finishes before others would have started."""
 
 
 class Block(NamedTuple):
-    """Successive lines of a file; bytes that are not UTF-8 stand in them as lone surrogates."""
+    """Consecutive lines of a file; bytes that are not UTF-8 are kept as lone surrogates."""
 
     path: Path
     first_line: int
@@ -38,10 +38,12 @@ class Block(NamedTuple):
 
 
 REPLACE = "let --errors replace (errors='replace') put U+FFFD there"
-"""What to do about bytes that are not UTF-8, where a command has the option."""
+"""Advice for invalid UTF-8, used where a command has the option."""
 
 
-def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict", advice: str = REPLACE) -> list[list[str]]:
+def tokenize_block(
+    block: Block, *, input: InputKind, errors: Errors = "strict", advice: str = REPLACE
+) -> list[list[str]]:
     """The sentences of a block.
 
     Raises:
@@ -52,7 +54,7 @@ def tokenize_block(block: Block, *, input: Input, errors: Errors = "strict", adv
 
 
 def tokenize_lines(
-    block: Block, *, input: Input, errors: Errors = "strict", advice: str = REPLACE
+    block: Block, *, input: InputKind, errors: Errors = "strict", advice: str = REPLACE
 ) -> Iterator[list[list[str]]]:
     """The sentences of each line of a block, as `tokenize_block` gives them."""
     input = actual_input(block.path, input)
@@ -67,7 +69,7 @@ def tokenize_lines(
 
 
 def replaced(line: str) -> str:
-    """The same object if the line was UTF-8, else the line with U+FFFD where it was not."""
+    """Return the line itself if it is valid UTF-8, otherwise a copy with U+FFFD in place of invalid bytes."""
     try:
         line.encode()
     except UnicodeEncodeError:
@@ -82,14 +84,14 @@ def map_blocks(
     processes: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Iterator[Result]:
-    """Apply a function to every block of the files and give the results in their order.
+    """Apply a function to every block of the files and yield the results in order.
 
     Args:
-        function: Takes a block; for several processes it must be a module's own, or a `partial` of one.
-        paths: The files.
-        processes: Processes to spread the blocks over; 1 stays in this one, None takes the cores there are, or one for
-            a small corpus. New processes import the module of `function`, so that had better import no torch.
-        progress: Receives how many bytes of how many have been read.
+        function: Takes a block. With several processes it must be a module-level function, or a `partial` of one.
+        paths: Files to read.
+        processes: Number of processes; 1 uses this process only, None uses all cores, or one for a small corpus. New
+            processes import the module of `function`, so that module should not import torch.
+        progress: Receives the number of bytes read and the total.
 
     Raises:
         InputError: If a file cannot be read.
@@ -109,7 +111,7 @@ def map_blocks(
 
 
 def _map_in_pool(function: Callable[[Block], Result], blocks: Iterator[Block], processes: int) -> Iterator[Result]:
-    context = multiprocessing.get_context("spawn")  # a fork would copy the threads' locks of whoever calls us
+    context = multiprocessing.get_context("spawn")  # a fork would copy the locks of the caller's threads
     pool = ProcessPoolExecutor(processes, mp_context=context, initializer=_leave_interrupts_to_the_parent)
     waiting: deque[Future[Result]] = deque()
     try:
@@ -153,7 +155,7 @@ def _read_blocks(paths: Sequence[Path], sizes: Sequence[int], progress: Progress
 
 
 def _place(text: TextIO) -> int:
-    """How many bytes of the file, compressed or not, have been read."""
+    """Number of bytes read from the file; for a compressed file, compressed bytes."""
     with suppress(OSError, ValueError):
         return os.lseek(text.fileno(), 0, os.SEEK_CUR)
     return 0

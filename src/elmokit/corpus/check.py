@@ -1,4 +1,4 @@
-"""Look a corpus through before a model is trained on it: how much there is, and what is wrong with it."""
+"""Inspect a corpus before training on it: how large it is, and what is wrong with it."""
 
 import re
 from collections import Counter
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from elmokit.corpus.blocks import Block, map_blocks, replaced
 from elmokit.corpus.counting import WordCounts
 from elmokit.progress import ProgressCallback
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input
 from elmokit.text.lines import split_line
 from elmokit.text.vocabulary import UNKNOWN, Vocabulary
 from elmokit.wording import counted
@@ -32,39 +32,39 @@ Hashes = NDArray[np.uint64]
 
 @dataclass
 class Finding:
-    """How often something was found, and where first."""
+    """How often a problem was found, and where it first occurred."""
 
     count: int = 0
     places: list[str] = field(default_factory=list)
-    """The first three, as `file:line`."""
+    """The first three occurrences, as `file:line`."""
 
     def add(self, place: str, count: int = 1) -> None:
-        """Note what was found at a place."""
+        """Record occurrences at a place."""
         self.merge(Finding(count, [place]))
 
     def merge(self, other: "Finding") -> None:
-        """Note what was found in a later part."""
+        """Add the occurrences of a later part of the corpus."""
         self.count += other.count
         self.places = [*self.places, *other.places][:_NUM_PLACES]
 
 
 @dataclass
 class Findings:
-    """What deserves a look before training."""
+    """Problems to look at before training."""
 
     long_sentences: Finding = field(default_factory=Finding)
-    """Sentences of more than 1,000 tokens: tokenized wrongly, or no sentences."""
+    """Sentences of more than 1,000 tokens: badly tokenized, or not sentences at all."""
     long_tokens: Finding = field(default_factory=Finding)
-    """Tokens of more than 48 bytes, of which a model over characters sees the first 48."""
+    """Tokens of more than 48 bytes; a character model sees only the first 48."""
     encoding_faults: Finding = field(default_factory=Finding)
     """Lines that are not UTF-8."""
     control_characters: Finding = field(default_factory=Finding)
     """Lines with a control character other than a tab or a carriage return."""
     replacement_characters: Finding = field(default_factory=Finding)
-    """Lines with U+FFFD, which somebody's decoder put there."""
+    """Lines with U+FFFD, left by an earlier decoding step."""
 
     def merge(self, other: "Findings") -> None:
-        """Note what was found in a later part."""
+        """Add the findings of a later part of the corpus."""
         for name, finding in vars(other).items():
             getattr(self, name).merge(finding)
 
@@ -79,16 +79,16 @@ class CorpusReport:
     num_sentences: int = 0
     num_tokens: int = 0
     num_predictions: int = 0
-    """Tokens and ends of sentences: what each direction predicts in an epoch."""
+    """Tokens plus sentence ends: the predictions of each direction per epoch."""
     num_distinct: int = 0
     """Distinct tokens."""
     findings: Findings = field(default_factory=Findings)
     num_duplicates: int = 0
-    """Sentences that occurred before, token by token."""
+    """Sentences that repeat an earlier one exactly."""
     coverage: float | None = None
-    """Share of the tokens that are in the vocabulary, if one was given."""
+    """Share of tokens that are in the vocabulary, if one was given."""
     oov_rate: float | None = None
-    """The other share, which a model is trained to predict as `<UNK>`."""
+    """Share of tokens outside the vocabulary, which a model learns to predict as `<UNK>`."""
     num_heldout_sentences: int | None = None
     """Held-out sentences of at least five tokens, if held-out files were given."""
     heldout_overlap: float | None = None
@@ -97,13 +97,13 @@ class CorpusReport:
     """Which figures are estimates, and why."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON."""
+        """The report as plain values for JSON."""
         return asdict(self)
 
 
 @dataclass
 class _Part:
-    """What was found in a block."""
+    """Findings of one block."""
 
     num_lines: int
     num_blank_lines: int
@@ -116,21 +116,21 @@ class _Part:
 def check_corpus(
     paths: Sequence[Path],
     *,
-    input: Input = DEFAULT_INPUT,
+    input: InputKind = DEFAULT_INPUT,
     vocabulary: Vocabulary | None = None,
     heldout: Sequence[Path] = (),
     processes: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> CorpusReport:
-    """Read a whole corpus and report its size and its faults; bytes that are not UTF-8 are counted, not refused.
+    """Read a whole corpus and report its size and problems. Invalid UTF-8 is counted, not rejected.
 
     Args:
-        paths: The files.
+        paths: Files to read.
         input: "tokens" or "text", as for `read_sentences`; the held-out files are read in the same way.
-        vocabulary: Tell how much of the corpus it covers.
+        vocabulary: If given, the report says how much of the corpus it covers.
         heldout: Files whose sentences should not be in the corpus.
-        processes: Processes to tokenize with; None takes what there is.
-        progress: Receives how many bytes of how many have been read.
+        processes: Processes to tokenize with; None chooses by the number of cores.
+        progress: Receives the number of bytes read and the total.
 
     Raises:
         InputError: If a file cannot be read at all.
@@ -175,9 +175,9 @@ def _notes(words: WordCounts, sentences: "_SentenceSample") -> list[str]:
 
 
 class _SentenceSample:
-    """Hashes of sentences to find duplicates with: of all of them, or of a fixed share of the distinct ones.
+    """Hashes of sentences for finding duplicates: of all sentences, or of a fixed share of the distinct ones.
 
-    A hash is in the sample if `rate` divides it, so all occurrences of a sentence are, or none.
+    A hash is in the sample if `rate` divides it, so the sample has either all occurrences of a sentence or none.
     """
 
     def __init__(self, max_hashes: int | None = None) -> None:
@@ -201,8 +201,8 @@ class _SentenceSample:
         return (self._size - len(np.unique(np.concatenate(self._parts)))) * self.rate
 
 
-def _heldout_hashes(paths: Sequence[Path], input: Input, processes: int | None) -> Counter[int]:
-    """The hashes of the held-out sentences that are long enough not to recur by chance, and how often each occurs."""
+def _heldout_hashes(paths: Sequence[Path], input: InputKind, processes: int | None) -> Counter[int]:
+    """Hashes of the held-out sentences that are too long to recur by chance, with the count of each."""
     hashes: Counter[int] = Counter()
     function = partial(_hash_block, input=input, min_tokens=MIN_HELDOUT_TOKENS)
     for part in map_blocks(function, paths, processes=processes):
@@ -210,19 +210,19 @@ def _heldout_hashes(paths: Sequence[Path], input: Input, processes: int | None) 
     return hashes
 
 
-def _hash_block(block: Block, *, input: Input, min_tokens: int) -> Hashes:
+def _hash_block(block: Block, *, input: InputKind, min_tokens: int) -> Hashes:
     input = actual_input(block.path, input)
     sentences = [sentence for line in block.lines for sentence in split_line(replaced(line), input)]
     return hash_sentences([sentence for sentence in sentences if len(sentence) >= min_tokens])
 
 
 def hash_sentences(sentences: Sequence[Sequence[str]]) -> Hashes:
-    """A number for each sentence by which it is known again, token by token."""
+    """A hash of the tokens of each sentence."""
     hashes = (blake2b(" ".join(sentence).encode(), digest_size=8).digest() for sentence in sentences)
     return np.frombuffer(b"".join(hashes), dtype="<u8")
 
 
-def _check_block(block: Block, *, input: Input) -> _Part:
+def _check_block(block: Block, *, input: InputKind) -> _Part:
     part = _Part(len(block.lines), 0, 0, Counter(), np.empty(0, np.uint64), Findings())
     found = part.findings
     input = actual_input(block.path, input)
@@ -242,7 +242,7 @@ def _check_block(block: Block, *, input: Input) -> _Part:
             part.counts.update(sentence)
             if len(sentence) > MAX_SENTENCE_TOKENS:
                 found.long_sentences.add(place)
-            # A character has at most 4 bytes, and almost no token is long enough to be measured.
+            # A character has at most 4 bytes, so almost no token needs its bytes counted.
             if len(max(sentence, key=len)) * 4 > MAX_TOKEN_BYTES and (num_long := sum(map(_is_long, sentence))):
                 found.long_tokens.add(place, num_long)
         all_sentences += sentences

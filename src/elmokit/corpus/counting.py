@@ -1,4 +1,4 @@
-"""Word counts of a corpus, and the vocabulary that they give."""
+"""Count the words of a corpus and build a vocabulary from the counts."""
 
 import os
 import warnings
@@ -13,23 +13,23 @@ from elmokit.corpus.blocks import Block, Errors, map_blocks, tokenize_block
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.filesystem import atomic_path, guard_output
 from elmokit.progress import ProgressCallback
-from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, Input, check_input
+from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, InputKind, check_input
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, is_vocabulary, write_vocabulary
 
 MAX_DISTINCT = 20_000_000
 
 
 class WordCounts:
-    """Counts of words that forget the rarest ones when there are too many to hold."""
+    """Word counts that drop the rarest words when there are too many to hold."""
 
     def __init__(self, max_distinct: int = MAX_DISTINCT) -> None:
         self.counts: Counter[str] = Counter()
         self.max_lost = 0
-        """By how much any count may be too low."""
+        """Upper bound on how much any count may be too low."""
         self._max_distinct = max_distinct
 
     def add(self, counts: Mapping[str, int]) -> None:
-        """Add the counts of a part; if the words are too many then, the rarer half of them is forgotten."""
+        """Add the counts of a part; if there are then too many words, drop the rarer half."""
         self.counts.update(counts)
         if len(self.counts) > self._max_distinct:
             median = sorted(self.counts.values())[len(self.counts) // 2]
@@ -40,7 +40,7 @@ class WordCounts:
 def count_words(
     paths: Sequence[Path],
     *,
-    input: Input = DEFAULT_INPUT,
+    input: InputKind = DEFAULT_INPUT,
     processes: int | None = None,
     errors: Errors = "strict",
     max_distinct: int = MAX_DISTINCT,
@@ -49,12 +49,12 @@ def count_words(
     """Count how often each token occurs.
 
     Args:
-        paths: The files.
+        paths: Files to read.
         input: "tokens" or "text", as for `read_sentences`.
-        processes: Processes to tokenize with; None takes what there is.
-        errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
-        max_distinct: Distinct words to hold; beyond it the rarest are forgotten, with an `ElmokitWarning`.
-        progress: Receives how many bytes of how many have been read.
+        processes: Processes to tokenize with; None chooses by the number of cores.
+        errors: Invalid UTF-8: "strict" fails, "replace" puts U+FFFD.
+        max_distinct: Distinct words to hold; beyond that the rarest are dropped, with an `ElmokitWarning`.
+        progress: Receives the number of bytes read and the total.
     """
     check_input(input)
     check_choice("errors", errors, get_args(Errors))
@@ -73,7 +73,7 @@ def count_words(
     return words.counts
 
 
-def _count_block(block: Block, *, input: Input, errors: Errors) -> Counter[str]:
+def _count_block(block: Block, *, input: InputKind, errors: Errors) -> Counter[str]:
     counts: Counter[str] = Counter()
     for sentence in tokenize_block(block, input=input, errors=errors):
         counts.update(sentence)
@@ -81,12 +81,12 @@ def _count_block(block: Block, *, input: Input, errors: Errors) -> Counter[str]:
 
 
 def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:
-    """The special tokens, then the words by descending count, ties in the order of their characters.
+    """Build a vocabulary: the special tokens, then the words by descending count, ties in code point order.
 
     Args:
-        counts: How often each word occurs; the special tokens among them are not repeated.
-        min_count: Leave out words that are rarer.
-        max_size: Entries at most, the three special tokens included.
+        counts: How often each word occurs; special tokens in it are not repeated.
+        min_count: Drop words that occur less often.
+        max_size: Maximum number of entries, including the three special tokens.
 
     Raises:
         InputError: If no word remains.
@@ -108,7 +108,7 @@ def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size:
 
 
 def check_vocabulary_output(path: Path, *, inputs: Sequence[str | Path] = (), overwrite: bool = False) -> None:
-    """Refuse a path for a vocabulary that is an input, or exists and is not a vocabulary to overwrite."""
+    """Refuse an output path that is an input, or that exists and is not a vocabulary that may be overwritten."""
     final = guard_output(path, kind="a vocabulary", is_ours=is_vocabulary, inputs=inputs, overwrite=overwrite)
     if final.exists():
         names = os.listdir(final.parent)
@@ -121,7 +121,7 @@ def check_vocabulary_output(path: Path, *, inputs: Sequence[str | Path] = (), ov
 
 
 def write_vocabulary_atomic(vocabulary: Vocabulary, path: Path, *, overwrite: bool = False) -> None:
-    """Write a vocabulary file in one step; an existing vocabulary is replaced only with `overwrite`."""
+    """Write a vocabulary file atomically; replace an existing vocabulary only with `overwrite`."""
     check_vocabulary_output(path, overwrite=overwrite)
     with atomic_path(path) as temporary:
         write_vocabulary(vocabulary, temporary)

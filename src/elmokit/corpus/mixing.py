@@ -1,8 +1,8 @@
 """How a corpus of several files is mixed: all are read at once, each in proportion to its length.
 
-Files are dealt out to lanes, which are read side by side; a lane reads its files one after the other. The next passage
-is always that of the lane of which the smallest share has been read, so at any point of an epoch all lanes have been
-read to the same share. That is a function of the files, their lengths and the seed alone.
+Files are assigned to lanes, which are read in parallel; each lane reads its files one after the other. The next passage
+always comes from the lane that has been read least, relative to its length, so all lanes advance at the same rate
+throughout an epoch. The order depends only on the files, their lengths and the seed.
 """
 
 import heapq
@@ -23,7 +23,7 @@ Order = Literal["mixed", "files"]
 ORDERS: tuple[Order, ...] = get_args(Order)
 DEFAULT_ORDER: Order = "mixed"
 MAX_OPEN_FILES = 32
-"""An open .xz file takes as much memory as its compression looks back, mostly 8 MB."""
+"""An open .xz file takes as much memory as its compression window, usually 8 MB."""
 MAX_WEIGHT = 100.0
 _FILE_ORDER, LANE_PHASE = 0, 2  # kinds of random numbers; 1 is the order of sentences
 
@@ -31,15 +31,14 @@ OpenStretch = Callable[[Stretch, Place], Iterator[Passage]]
 
 
 def file_weights(paths: Sequence[Path], weights: Mapping[str, float]) -> list[float]:
-    """How often an epoch passes over each file; 1 where no pattern matches.
+    """How often an epoch reads each file; 1 where no pattern matches.
 
     Args:
-        paths: The files.
-        weights: Factors by pattern, matched against the end of a path as `Path.match` does; the first that matches
-            a file decides.
+        paths: Files of the corpus.
+        weights: Factors by pattern, matched against the end of a path as `Path.match` does; the first match applies.
 
     Raises:
-        ConfigError: If a pattern decides for no file, or a factor is not a positive number.
+        ConfigError: If a pattern applies to no file, or a factor is not a positive number.
     """
     if not isinstance(weights, Mapping):
         raise ConfigError(f"weights are {shown(weights)}: give factors by pattern, e.g. {{'wikipedia-*': 2}}.")
@@ -60,16 +59,16 @@ def file_weights(paths: Sequence[Path], weights: Mapping[str, float]) -> list[fl
 
 
 class Lane(NamedTuple):
-    """Stretches that are read one after the other."""
+    """Stretches to read one after the other."""
 
     stretches: list[Stretch]
     offsets: list[int]
-    """Characters before each stretch, less those of its file before it."""
+    """Characters of the lane before each stretch, minus those of the stretch's file before it."""
     length: int
 
 
 def files_in_a_row(num_files: int, *, seed: int, epoch: int, shuffle: bool) -> list[Lane]:
-    """A single lane of all files, in the random order of an epoch if wanted."""
+    """A single lane with all files, in an order that is random for each epoch if `shuffle`."""
     order = random_order(num_files, seed, epoch, _FILE_ORDER) if shuffle else np.arange(num_files)
     return [Lane([Stretch(int(number)) for number in order], [0] * num_files, 1)]
 
@@ -79,16 +78,16 @@ def deal_out(
 ) -> list[Lane]:
     """The lanes of an epoch.
 
-    Every file has its own, if there are not too many. Otherwise a lane takes successive files, of about the same
-    length together: files of a genre have similar names, and lanes of their own keep genres apart. Within a lane the
-    order is random, but a second pass over a file comes behind the first pass over the others.
+    Every file has its own lane, if there are not too many. Otherwise a lane takes consecutive files, and all lanes are
+    about equally long: files of a genre have similar names, so genres get separate lanes. Within a lane the order is
+    random, but a second pass over a file follows the first pass over the others.
 
     Args:
-        lengths: Of the files, in characters.
-        weights: How often an epoch passes over each; None is once.
-        seed: Decides orders.
+        lengths: Length of each file in characters.
+        weights: How often an epoch reads each file; None means once.
+        seed: Random seed.
         epoch: Number of the epoch.
-        max_lanes: Lanes at most.
+        max_lanes: Maximum number of lanes.
     """
     portions = [
         [Stretch(number)] if weights is None else _portions(number, length, weights[number], epoch)
@@ -109,7 +108,7 @@ def deal_out(
 
 
 def _portions(file: int, length: int, weight: float, epoch: int) -> list[Stretch]:
-    """What an epoch reads of a file that is read again and again, each epoch going on where the last one stopped."""
+    """What an epoch reads of a file that is read in a loop: each epoch continues where the last one stopped."""
     begin, end = int(epoch * weight * length), int((epoch + 1) * weight * length)
     found = []
     while begin < end:
@@ -135,16 +134,16 @@ def _lane(portions: list[list[Stretch]], lengths: Sequence[int], ranks: NDArray[
 
 
 class LaneReader:
-    """Draws passages from lanes, all of which stand at the same share of their lengths.
+    """Draws passages from lanes so that all lanes advance at the same rate, relative to their lengths.
 
-    A passage comes when the share has reached a point within it, which is a random one for each lane, so that short
+    A passage is due when this common share reaches a point within it. The point is random for each lane, so that short
     files do not all come at the beginning. One passage of each lane is read ahead.
 
     Args:
-        lanes: What to read.
-        open_stretch: Gives the passages of a stretch from a place on.
-        places: Where each lane begins, as `places` was.
-        phases: Where in a passage its turn comes, from 0 to 1, for each lane.
+        lanes: Lanes to read.
+        open_stretch: Yields the passages of a stretch, starting at a place.
+        places: Where to start in each lane: an earlier value of the attribute `places`.
+        phases: For each lane, the point within a passage at which it is due, from 0 to 1.
     """
 
     def __init__(
@@ -152,7 +151,7 @@ class LaneReader:
     ) -> None:
         self._lanes, self._phases = lanes, phases
         self.places = list(places)
-        """Of the next passage of each lane."""
+        """Place of the next passage of each lane."""
         self._readers = [_read_lane(lane, open_stretch, place) for lane, place in zip(lanes, places, strict=True)]
         self._waiting = [b""] * len(lanes)
         self._turns: list[tuple[float, int]] = []
@@ -179,7 +178,7 @@ class LaneReader:
         return passage
 
     def _advance(self, number: int) -> tuple[float, int] | None:
-        """Read the next passage of a lane; gives the share at which its turn comes."""
+        """Read the next passage of a lane and return the share at which it is due."""
         found = next(self._readers[number], None)
         lane = self._lanes[number]
         if found is None:

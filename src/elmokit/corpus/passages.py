@@ -1,4 +1,4 @@
-"""The sentences of a file and its passages, successive sentences that stay together, each with its place."""
+"""Read the sentences and passages of a file, each with its place. A passage is consecutive sentences kept together."""
 
 import stat
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from elmokit.errors import InputError
 from elmokit.text.files import open_text
-from elmokit.text.input_kind import Input, actual_input
+from elmokit.text.input_kind import InputKind, actual_input
 from elmokit.text.lines import split_line
 
 _CHUNK_CHARACTERS = 1 << 20
@@ -21,11 +21,11 @@ class Stretch(NamedTuple):
     """Number of the file in the corpus."""
     begin: int = 0
     end: int | None = None
-    """None is the end of the file."""
+    """None means the end of the file."""
 
 
 class Place(NamedTuple):
-    """A sentence of a row of stretches: the number of its stretch, the line of the file, the sentence of the line."""
+    """Position of a sentence in a list of stretches: number of the stretch, line of the file, sentence of the line."""
 
     file: int = 0
     line: int = 0
@@ -33,12 +33,12 @@ class Place(NamedTuple):
 
 
 class Located(NamedTuple):
-    """A sentence and where it stands; lines and sentences are counted from 0."""
+    """A sentence and its position; lines and sentences are counted from 0."""
 
     line: int
     sentence: int
     begin: int
-    """Characters of the file before it, as far as its line's can be shared out among its sentences."""
+    """Characters of the file before it; the characters of a line are divided equally among its sentences."""
     end: int
     tokens: list[str]
 
@@ -46,12 +46,12 @@ class Located(NamedTuple):
 def read_located(
     path: Path,
     *,
-    input: Input,
+    input: InputKind,
     errors: str = "strict",
     stretch: Stretch | None = None,
     start: Place | None = None,
 ) -> Iterator[Located]:
-    """Read the sentences of a file, or of a stretch of it, beginning at a place."""
+    """Read the sentences of a file, or of a stretch of it, starting at a place."""
     _, begin, end = stretch or Stretch(0)
     _, start_line, start_sentence = start or Place()
     input = actual_input(path, input)
@@ -72,7 +72,7 @@ def read_located(
 
 
 class Passage(NamedTuple):
-    """Successive sentences, and where they begin and end."""
+    """Consecutive sentences, and where they begin and end."""
 
     line: int
     sentence: int
@@ -80,20 +80,22 @@ class Passage(NamedTuple):
     """Characters of the file before it."""
     end: int
     text: bytes
-    """UTF-8, a sentence a line, one space between tokens, which have none in them."""
+    """UTF-8, one sentence per line, tokens separated by single spaces."""
 
 
 def read_passages(
-    path: Path, *, input: Input, num_sentences: int, stretch: Stretch | None = None, start: Place | None = None
+    path: Path, *, input: InputKind, num_sentences: int, stretch: Stretch | None = None, start: Place | None = None
 ) -> Iterator[Passage]:
-    """Read the passages of a file or stretch: up to so many sentences, to a line without a sentence, to the end.
+    """Read the passages of a file or stretch.
+
+    A passage ends after `num_sentences` sentences, at a line without a sentence, or at the end of the file or stretch.
 
     Args:
-        path: The file.
+        path: File to read.
         input: "tokens" or "text", as for `read_sentences`.
-        num_sentences: Of a passage, at most.
-        stretch: None is the whole file.
-        start: Where a passage begins.
+        num_sentences: Maximum number of sentences per passage.
+        stretch: Part of the file to read; None means the whole file.
+        start: Where to start; must be the beginning of a passage.
     """
     passage: list[bytes] = []
     first = last = Located(0, 0, 0, 0, [])
@@ -110,7 +112,7 @@ def read_passages(
 
 
 def count_characters(path: Path) -> int:
-    """Characters of a text, with the ends of its lines."""
+    """Number of characters of a text, including line ends."""
     total = 0
     with open_text(path) as text:
         while chunk := text.read(_CHUNK_CHARACTERS):
@@ -119,10 +121,10 @@ def count_characters(path: Path) -> int:
 
 
 def file_size(path: Path) -> int:
-    """Bytes of a regular file.
+    """Size of a regular file in bytes.
 
     Raises:
-        InputError: If there is none.
+        InputError: If there is no such file.
     """
     try:
         status = path.stat()
@@ -135,7 +137,7 @@ def file_size(path: Path) -> int:
 
 @contextmanager
 def unchanged(path: Path, size: int) -> Iterator[None]:
-    """Read a file of a run: it must have its size, and errors say that the run can be resumed."""
+    """Check that a file of a run still has its size while it is read; errors say that the run can be resumed."""
     try:
         if file_size(path) != size:
             raise InputError(f"{path} has changed while it was in use: restore it.")

@@ -1,4 +1,4 @@
-"""The files of a corpus, opened side by side or one after the other, at the places where an epoch stands."""
+"""Open the files of a corpus, in parallel or one after the other, at the current places of an epoch."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,19 +10,19 @@ from elmokit.corpus.passages import Passage, Place, Stretch, count_characters, f
 from elmokit.corpus.stream_state import NO_STATE
 from elmokit.errors import ConfigError, InputError
 from elmokit.random_order import random_numbers
-from elmokit.text.input_kind import Input, check_input, has_raw_text
+from elmokit.text.input_kind import InputKind, check_input, has_raw_text
 
 _NUM_NAMED = 3
 
 
 class CorpusReader:
-    """Knows what an epoch reads, and reads it; the arguments are those of `SentenceStream`."""
+    """Decides what an epoch reads, and reads it. The arguments are those of `SentenceStream`."""
 
     def __init__(
         self,
         paths: Sequence[Path],
         *,
-        input: Input,
+        input: InputKind,
         seed: int,
         shuffle: bool,
         passage_sentences: int,
@@ -41,15 +41,15 @@ class CorpusReader:
         self.paths = paths
         self.weights = file_weights(paths, weights) if weights else None
         self.is_mixed = order == "mixed" and shuffle and (len(paths) > 1 or self.weights is not None)
-        """Whether there are several files to read at once."""
-        self._input: Input = input
+        """Whether several files are read at once."""
+        self._input: InputKind = input
         self._seed, self._shuffle, self._passage_sentences = seed, shuffle, passage_sentences
         self._lengths, self._max_open_files = lengths, max_open_files
         self._sizes = [file_size(path) for path in paths]
         self._dealt: tuple[int, list[Lane]] | None = None
 
     def identity(self) -> dict[str, int]:
-        """What must be the same for a place to mean the same sentences."""
+        """Settings that must be unchanged for a place to mean the same sentences."""
         return {
             "num_files": len(self.paths),
             "names": _digest(path.name for path in self.paths),
@@ -61,7 +61,7 @@ class CorpusReader:
         }
 
     def open(self, epoch: int, begin: tuple[Place, ...]) -> LaneReader:
-        """Read an epoch from a place in each lane on, or from its beginning if there are none."""
+        """Read an epoch, starting at a place in each lane, or at the beginning if `begin` is empty."""
         lanes = self._lanes(epoch)
         begin = begin or (Place(),) * len(lanes)
         if not _fits(begin, lanes):
@@ -70,7 +70,7 @@ class CorpusReader:
         return LaneReader(lanes, self._open_stretch, begin, phases.tolist())
 
     def _lanes(self, epoch: int) -> list[Lane]:
-        """What an epoch reads side by side."""
+        """The lanes that an epoch reads in parallel."""
         if self._dealt is None or self._dealt[0] != epoch:
             self._dealt = epoch, self._deal_out(epoch)
         return self._dealt[1]
@@ -96,7 +96,7 @@ class CorpusReader:
             yield from read_passages(path, input=self._input, num_sentences=size, stretch=stretch, start=start)
 
     def describe(self, epoch: int, begin: tuple[Place, ...]) -> str:
-        """The files and lines of some places, for messages."""
+        """The files and lines of places, for messages."""
         if not begin and self.is_mixed:  # the beginning of all files
             places = [(path, 0) for path in self.paths]
         else:
@@ -111,12 +111,12 @@ class CorpusReader:
 
 
 def _fits(begin: Sequence[Place], lanes: Sequence[Lane]) -> bool:
-    """Whether there is a place for each lane, within what the lane has."""
+    """Whether there is one valid place for each lane."""
     return len(begin) == len(lanes) and all(
         place.file <= len(lane.stretches) for place, lane in zip(begin, lanes, strict=True)
     )
 
 
 def _digest(values: Iterable[str]) -> int:
-    """48 bits that stand for a list of str, so that JSON holds them exactly."""
+    """A 48-bit hash of a list of str, small enough for JSON to hold exactly."""
     return int.from_bytes(hashlib.sha256("\0".join(values).encode("utf-8", "surrogateescape")).digest()[:6])

@@ -24,7 +24,7 @@ from elmokit.text.input_kind import (
     CORPUS_FILE,
     CORPUS_FORMAT,
     DEFAULT_INPUT,
-    Input,
+    InputKind,
     check_input,
     read_shard_summary,
 )
@@ -39,22 +39,22 @@ _MAX_SHARDS = 100_000
 
 @dataclass(frozen=True)
 class ShardSummary:
-    """What `write_shards` wrote, as it stands in `corpus.json`."""
+    """What `write_shards` wrote, as stored in `corpus.json`."""
 
     num_sentences: int
     num_tokens: int
-    input: Input
+    input: InputKind
     tokenizer: TokenizerConfig | None
-    """Of all sources; None if they have several."""
+    """Tokenizer of all sources; None if they differ."""
     seed: int
     passage_sentences: int
     shards: list[dict[str, Any]]
-    """Name, num_sentences, num_tokens, sha256 of each."""
+    """Name, num_sentences, num_tokens and sha256 of each shard."""
     sources: list[dict[str, Any]]
-    """Name, num_bytes, sha256 of each."""
+    """Name, num_bytes and sha256 of each source."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON."""
+        """The summary as plain values for JSON."""
         return asdict(self) | {"tokenizer": self.tokenizer and self.tokenizer.model_dump()}
 
 
@@ -63,7 +63,7 @@ def write_shards(
     output_dir: Path,
     *,
     num_shards: int,
-    input: Input = DEFAULT_INPUT,
+    input: InputKind = DEFAULT_INPUT,
     compression: Compression = "xz",
     seed: int = 0,
     passage_sentences: int = 1,
@@ -72,27 +72,28 @@ def write_shards(
     overwrite: bool = False,
     progress: ProgressCallback | None = None,
 ) -> ShardSummary:
-    """Write a corpus as tokenized sentences, one a line, each into a random one of several files.
+    """Write a corpus as tokenized sentences, one per line, each to a random shard.
 
-    So every shard is a sample of the whole, in whose files a `SentenceStream` finds a well-mixed buffer. Beside the
-    shards stands `corpus.json` with their counts and the digests of the sources. The folder appears when it is whole,
-    and its content depends on sources, settings and seed alone.
+    Every shard is then a random sample of the corpus, so the buffer of a `SentenceStream` is well mixed. The file
+    `corpus.json` beside the shards has their counts and the digests of the sources. The folder appears only when it is
+    complete, and its content depends only on the sources, the settings and the seed.
 
     Args:
-        paths: The files.
-        output_dir: A folder that does not exist or is empty; it may hold none of the files.
-        num_shards: Files to write, at most as many as there are sentences.
+        paths: Files to read.
+        output_dir: A folder that does not exist or is empty, and that contains none of the files.
+        num_shards: Number of shards, at most the number of sentences.
         input: "tokens" or "text", as for `read_sentences`.
-        compression: Of the shards.
-        seed: Decides which shard a sentence goes to.
-        passage_sentences: Successive sentences that stay together, up to an empty line; an empty line follows them.
-        processes: Processes to tokenize with, and threads to compress with; None takes what there is.
-        errors: Whether bytes that are not UTF-8 end in an error or become U+FFFD.
-        overwrite: Replace a folder of shards.
-        progress: Receives how many bytes of how many have been read.
+        compression: Compression of the shards.
+        seed: Random seed; decides which shard a sentence goes to.
+        passage_sentences: Maximum number of consecutive sentences to keep together; an empty line ends a passage early.
+            Passages are written with an empty line after each.
+        processes: Processes to tokenize with, and threads to compress with; None chooses by the number of cores.
+        errors: Invalid UTF-8: "strict" fails, "replace" puts U+FFFD.
+        overwrite: Replace an existing folder of shards.
+        progress: Receives the number of bytes read and the total.
 
     Raises:
-        InputError: If a source cannot be read or there is no sentence in them.
+        InputError: If a source cannot be read, or the sources have no sentence.
         FormatError: If `output_dir` holds one of the files, or something that may not be replaced.
     """
     check_input(input)
@@ -146,7 +147,7 @@ class _Passage(NamedTuple):
     num_tokens: int
 
 
-def _passages_of_block(block: Block, *, size: int, input: Input, errors: Errors) -> list[_Passage]:
+def _passages_of_block(block: Block, *, size: int, input: InputKind, errors: Errors) -> list[_Passage]:
     passages: list[list[list[str]]] = [[]]
     for line in tokenize_lines(block, input=input, errors=errors):
         if not line:
@@ -183,9 +184,9 @@ _COMPRESS: dict[Compression, tuple[str, Callable[[bytes], bytes]]] = {
 class _ShardWriter:
     """Collects lines for each shard and appends them in compressed chunks.
 
-    An open xz stream takes 100 MB, and a process may open a thousand files; a chunk of lines takes its own length. A
-    compressed file is a row of streams then, which every reader takes for one. Compressing runs in threads, as it
-    holds no lock.
+    An open xz stream takes 100 MB and a process can open about a thousand files, while a chunk takes only the memory of
+    its lines. A compressed shard is therefore several concatenated streams, which every reader treats as one.
+    Compression runs in threads because it releases the interpreter lock.
     """
 
     def __init__(self, folder: Path, num_shards: int, compression: Compression) -> None:
@@ -209,7 +210,7 @@ class _ShardWriter:
             self._flush(shard)
 
     def check(self) -> None:
-        """Refuse to write more shards than there are sentences; a corpus without any is another fault."""
+        """Refuse to write more shards than there are sentences; an empty corpus is reported elsewhere."""
         if 0 < (total := sum(self.num_sentences)) < len(self._paths):
             raise ConfigError(
                 f"{total:,} sentences cannot fill {len(self._paths):,} shards: give a smaller num_shards (--shards)."
@@ -241,7 +242,7 @@ class _ShardWriter:
             self._pool.shutdown(cancel_futures=True)
 
     def describe(self) -> list[dict[str, Any]]:
-        """What is in each shard."""
+        """Name, counts and digest of each shard."""
         return [
             _describe(path) | {"num_sentences": sentences, "num_tokens": tokens}
             for path, sentences, tokens in zip(self._paths, self.num_sentences, self.num_tokens, strict=True)

@@ -1,8 +1,8 @@
-"""The sentences of a corpus that may be larger than memory, in an order that a run can be resumed in.
+"""Stream the sentences of a corpus that may be larger than memory, in an order that a run can resume.
 
-A `SentenceStream` reads all files side by side (see `mixing`) and shuffles what it reads one buffer at a time, sentence
-by sentence or in passages of successive sentences. Everything random is a function of (seed, epoch, number of the
-buffer), so the places where a buffer began and how much of it was given out say exactly where the stream stands.
+A `SentenceStream` reads all files in parallel (see `mixing`) and shuffles what it reads one buffer at a time, sentence
+by sentence or in passages of consecutive sentences. All randomness is a function of (seed, epoch, number of the
+buffer), so the places where a buffer began and how much of it was emitted give the exact position of the stream.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,47 +19,47 @@ from elmokit.corpus.reader import CorpusReader
 from elmokit.corpus.stream_state import check_state, read_places
 from elmokit.errors import InputError
 from elmokit.random_order import random_order
-from elmokit.text.input_kind import DEFAULT_INPUT, Input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind
 
 _MAX_BUFFER_BYTES = 64_000_000
 _SENTENCE_ORDER = 1
 
 
 class SentenceStream(Iterator[list[str]]):
-    """Iterate over the sentences of many files for training, with bounded memory and an exact place to resume from.
+    """Iterate over the sentences of many files for training, with bounded memory and an exact position to resume from.
 
-    In each epoch every sentence comes once. All files are read at once, each in proportion to its length; sentences
-    are read into a buffer, and a full buffer is given out in random order before the next one is read. A passage stays
-    together: successive sentences up to a number, an empty line or the end of the file.
+    Each epoch emits every sentence once. All files are read at once, each in proportion to its length. Sentences are
+    read into a buffer, and a full buffer is emitted in random order before the next one is read. A passage stays
+    together: consecutive sentences up to a maximum number, an empty line or the end of the file.
 
     Args:
-        paths: The files, as `find_files` gives them; they must stay as they are while the stream lives.
+        paths: Files, as returned by `find_files`; they must not change while the stream is in use.
         input: "tokens" or "text", as for `read_sentences`.
-        seed: Decides every order.
-        shuffle: False gives the sentences in the order of the files and lines.
-        buffer_sentences: Sentences of a buffer; it is also full at 64 MB of text.
-        passage_sentences: Sentences of a passage at most.
-        num_epochs: Times to go through the corpus; None never ends.
-        order: "mixed" reads all files at once; "files" one after the other, in a random order.
-        weights: How often an epoch passes over files, by pattern of their names (see `file_weights`): of a file with
-            0.5 an epoch reads the half that the epoch before it did not. None is once for all of them.
-        lengths: Characters of each file, as `count_characters` gives them; None counts them when they are needed.
-        max_open_files: Files to have open at once; more of them take turns.
+        seed: Random seed for all orders.
+        shuffle: False emits the sentences in the order of the files and lines.
+        buffer_sentences: Sentences per buffer; a buffer is also full at 64 MB of text.
+        passage_sentences: Maximum number of sentences per passage.
+        num_epochs: Number of passes over the corpus; None repeats it forever.
+        order: "mixed" reads all files at once; "files" reads one after the other, in a random order.
+        weights: How often an epoch reads each file, by pattern of its name (see `file_weights`): with 0.5, an epoch
+            reads the half of a file that the previous epoch did not. None reads every file once.
+        lengths: Number of characters of each file, from `count_characters`; None counts them when needed.
+        max_open_files: Maximum number of files open at once; if there are more, they take turns.
 
     Attributes:
-        epoch: Epoch of the next sentence, from 0; `num_epochs` when all is done.
-        num_sentences: Sentences given out since the first epoch began.
+        epoch: Epoch of the next sentence, from 0; `num_epochs` at the end.
+        num_sentences: Sentences emitted since the first epoch began.
 
     Raises:
-        InputError: If there are no files, one of them cannot be read or changes, or no sentence is in them. After an
-            error in the middle of a run `state_dict` still says where to resume.
+        InputError: If there are no files, a file cannot be read or changes, or the files have no sentence. After an
+            error in the middle of a run, `state_dict` still gives the position to resume from.
     """
 
     def __init__(
         self,
         paths: Sequence[Path],
         *,
-        input: Input = DEFAULT_INPUT,
+        input: InputKind = DEFAULT_INPUT,
         seed: int = 0,
         shuffle: bool = True,
         buffer_sentences: int = 100_000,
@@ -97,11 +97,11 @@ class SentenceStream(Iterator[list[str]]):
         self._move_to((), buffer_number=0)
 
     def _move_to(self, begin: tuple[Place, ...], *, buffer_number: int, num_emitted: int = 0, within: int = 0) -> None:
-        """Stand at a buffer that has not been read yet, with nothing open."""
+        """Move to a buffer that has not been read yet, and close everything."""
         self._begin = begin  # a place in each lane; none at the beginning of an epoch
         self._buffer_number = buffer_number
         self._num_emitted = num_emitted  # whole passages of the buffer
-        self._within = within  # sentences of the passage behind them
+        self._within = within  # sentences of the passage after them
         self._buffer: list[bytes] = []  # passages, as `Passage.text`
         self._order: NDArray[np.int64] | None = None
         self._reader: LaneReader | None = None
@@ -125,7 +125,7 @@ class SentenceStream(Iterator[list[str]]):
 
     @property
     def continues(self) -> bool:
-        """Whether the next sentence belongs to the passage of the last one."""
+        """Whether the next sentence belongs to the same passage as the last one."""
         return self._within > 0
 
     def _leave_buffer(self) -> None:
@@ -140,7 +140,7 @@ class SentenceStream(Iterator[list[str]]):
             self._buffer_number += 1
 
     def _fill(self) -> None:
-        """Read the buffer that begins at `_begin`; the reader knows then whether the epoch ends with it."""
+        """Read the buffer that begins at `_begin`; after that the reader knows whether the epoch ends with it."""
         buffer: list[bytes] = []
         num_sentences = num_bytes = 0
         try:
@@ -153,7 +153,7 @@ class SentenceStream(Iterator[list[str]]):
                 num_bytes += len(passage)
             if self._num_emitted >= len(buffer):
                 raise InputError(self._missing_sentences())
-        except BaseException:  # whoever resumes or tries again reads this buffer from its beginning
+        except BaseException:  # after a resume or a retry this buffer is read from its beginning
             self._move_to(
                 self._begin, buffer_number=self._buffer_number, num_emitted=self._num_emitted, within=self._within
             )
@@ -168,15 +168,15 @@ class SentenceStream(Iterator[list[str]]):
             if self._corpus.weights and self.epoch:
                 return f"the weights leave epoch {self.epoch + 1} no sentence of {names}: give larger ones."
             return f"there is no sentence in {names}: give at least one file with text in it."
-        return f"the corpus ends before the run can go on behind {self.position}: restore its files."
+        return f"the corpus ends before the run can resume after {self.position}: restore its files."
 
     @property
     def position(self) -> str:
-        """The files and lines at which the present buffer began, for messages; of many files the first few."""
+        """The files and lines where the current buffer began, for messages; only the first few files are named."""
         return self._corpus.describe(self.epoch, self._begin)
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands, and of which corpus and settings, as numbers and lists of them for JSON."""
+        """The position of the stream and the identity of its corpus and settings, as plain values for JSON."""
         begin: dict[str, Any] = {"places": [list(place) for place in self._begin]}
         if not self._corpus.is_mixed:
             begin = (self._begin or (Place(),))[0]._asdict()
@@ -191,16 +191,16 @@ class SentenceStream(Iterator[list[str]]):
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Continue with the sentence that would have come next when `state` was taken.
+        """Resume at the sentence that would have come next when `state` was saved.
 
-        Only the buffer of that moment is read again. `num_epochs` may be another one. A state without an order is of
-        a version that read one file after the other.
+        Only the buffer of that moment is read again. `num_epochs` may differ. A state without an order comes from a
+        version that read one file after the other.
 
         Raises:
-            InputError: If the state is of other files or other settings, or is none at all.
+            InputError: If the state belongs to other files or settings, or is not a state of a stream.
         """
         if not isinstance(state, Mapping):
-            raise InputError(f"{shown(state)} is no state of a sentence stream: use a whole checkpoint.")
+            raise InputError(f"{shown(state)} is not a state of a sentence stream: use a complete checkpoint.")
         state = check_state(state, self._identity)
         places = read_places(state, is_mixed=self._corpus.is_mixed)
         self.epoch = state["epoch"]

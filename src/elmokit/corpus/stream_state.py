@@ -1,4 +1,4 @@
-"""What a saved state of a sentence stream must be, and what is said where it is not."""
+"""Check a saved state of a sentence stream, and explain what is wrong with it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -7,14 +7,14 @@ from elmokit.corpus.passages import Place
 from elmokit.errors import InputError
 from elmokit.text.input_kind import CORPUS_FILE
 
-NO_STATE = "this is no state of a sentence stream: use a whole checkpoint."
+NO_STATE = "this is not a state of a sentence stream: use a complete checkpoint."
 _COUNTERS = ("epoch", "num_sentences", "buffer", "num_emitted", "within")
 _BEFORE_MIXING = {"mixed": 0, "weights": 0, "max_open_files": 0}
-"""What states do not say that are older than these."""
+"""Values of keys that older states lack."""
 
 
 def check_state(state: Mapping[str, Any], identity: Mapping[str, int]) -> dict[str, Any]:
-    """A state with all its numbers, which must be of a stream of this identity."""
+    """Check that a state belongs to a stream of this identity, and return it with all keys."""
     whole = {**_BEFORE_MIXING, **state}
     if not all(_is_count(whole.get(key)) for key in (*_COUNTERS, *identity)):
         raise InputError(NO_STATE)
@@ -25,7 +25,7 @@ def check_state(state: Mapping[str, Any], identity: Mapping[str, int]) -> dict[s
 
 
 def read_places(state: Mapping[str, Any], *, is_mixed: bool) -> tuple[Place, ...]:
-    """The places of a state: of each lane in mixed text, else of the only one."""
+    """The places in a state: one per lane in mixed text, otherwise a single one."""
     places = state.get("places") if is_mixed else [[state.get(key) for key in Place._fields]]
     if not isinstance(places, list) or not all(
         isinstance(place, list) and len(place) == len(Place._fields) and all(map(_is_count, place)) for place in places

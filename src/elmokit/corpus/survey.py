@@ -1,4 +1,4 @@
-"""One pass over a training corpus before a run: its words, its size, and whether the held-out text is part of it."""
+"""One pass over a training corpus before a run: its words, its size, and its overlap with the held-out text."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from elmokit.corpus.check import MIN_HELDOUT_TOKENS, hash_sentences
 from elmokit.corpus.counting import WordCounts
 from elmokit.errors import InputError
 from elmokit.progress import ProgressCallback
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from elmokit.wording import counted
 
 _CLEAN = "make clean files of it with elmokit corpus shard --errors replace"
@@ -22,14 +22,14 @@ class FileSize(NamedTuple):
     """How long the text of a file is."""
 
     characters: int
-    """As `count_characters` counts them."""
+    """Number of characters, as counted by `count_characters`."""
     num_words: int
     num_sentences: int
 
 
 @dataclass(frozen=True)
 class Survey:
-    """What was found."""
+    """Results of `survey_corpus`."""
 
     counts: Counter[str]
     num_words: int
@@ -38,15 +38,15 @@ class Survey:
     """Held-out sentences of five tokens or more that occur in the training text."""
     num_compared: int
     by_file: list[FileSize]
-    """In the order of the files."""
+    """Size of each file, in the order of the files."""
 
     @property
     def num_predictions(self) -> int:
-        """Predictions of a direction in an epoch."""
+        """Predictions of one direction per epoch."""
         return self.num_words + self.num_sentences
 
     def weighted_predictions(self, weights: Sequence[float]) -> int:
-        """The same if an epoch passes over each file so many times."""
+        """Predictions of one direction per epoch if it reads each file `weight` times."""
         pairs = zip(self.by_file, weights, strict=True)
         return round(sum(weight * (size.num_words + size.num_sentences) for size, weight in pairs))
 
@@ -54,12 +54,12 @@ class Survey:
 def survey_corpus(
     paths: Sequence[Path],
     *,
-    input: Input,
+    input: InputKind,
     heldout: Iterable[str] = (),
     processes: int | None = None,
     progress: ProgressCallback | None = None,
 ) -> Survey:
-    """Read a corpus once; held-out sentences are given as tokens between spaces."""
+    """Read a corpus once; `heldout` has sentences as tokens separated by spaces."""
     if not paths:
         raise InputError("there are no training files: name at least one.")
     wanted = _hashes(line.split(" ") for line in heldout)
@@ -78,7 +78,9 @@ def survey_corpus(
     return Survey(words.counts, num_words, num_sentences, len(repeated), len(wanted), by_file)
 
 
-def _survey_block(block: Block, *, input: Input, heldout: set[int]) -> tuple[Path, Counter[str], FileSize, set[int]]:
+def _survey_block(
+    block: Block, *, input: InputKind, heldout: set[int]
+) -> tuple[Path, Counter[str], FileSize, set[int]]:
     sentences = tokenize_block(block, input=input, advice=_CLEAN)
     counts = Counter(token for sentence in sentences for token in sentence)
     size = FileSize(sum(map(len, block.lines)), counts.total(), len(sentences))
@@ -86,6 +88,6 @@ def _survey_block(block: Block, *, input: Input, heldout: set[int]) -> tuple[Pat
 
 
 def _hashes(sentences: Iterable[list[str]]) -> set[int]:
-    """Those of the sentences that are long enough not to recur by chance."""
+    """Hashes of the sentences that are too long to recur by chance."""
     telling = [sentence for sentence in sentences if len(sentence) >= MIN_HELDOUT_TOKENS]
     return set(hash_sentences(telling).tolist())

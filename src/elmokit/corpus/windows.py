@@ -1,9 +1,8 @@
 """Sentences → windows of consecutive predictions, for both directions.
 
-A sentence of N tokens gives N + 1 predictions a direction: forward from `<S> w1 … wN` to `w1 … wN </S>`, backward from
-`</S> wN … w1` to `wN … w1 <S>`. Rows hold these end to end, cut every T steps, and a sentence that is cut goes on in
-the same row of the next window. Both directions read the same sentences in the same place, so that one mask serves
-both.
+A sentence of N tokens gives N + 1 predictions per direction: forward from `<S> w1 … wN` to `w1 … wN </S>`, backward
+from `</S> wN … w1` to `wN … w1 <S>`. Rows hold these end to end, cut every T steps; a sentence that is cut continues in
+the same row of the next window. Both directions read the same sentences at the same positions, so one mask serves both.
 
 Notation: R rows, T steps of a window, K distinct tokens, C columns of a token's row.
 """
@@ -20,20 +19,20 @@ from elmokit.errors import InputError
 from elmokit.text.characters import Ids, Indexer
 from elmokit.text.vocabulary import BEGIN, END, Vocabulary
 
-NOTHING = -1
-"""The target of a place where a row has run dry."""
+NO_TARGET = -1
+"""The target at positions after the end of a row's data."""
 
 
 @dataclass(frozen=True)
 class Window:
-    """The next T predictions of every row; where two stand together, forward is first."""
+    """The next T predictions of every row; where an axis has both directions, forward is first."""
 
     char_ids: Ids  # (K, C) <S>, </S> and the distinct tokens of this process's rows
-    inputs: NDArray[np.int64]  # (2, own rows, T) which of them each place reads
-    targets: NDArray[np.int64]  # (2, R, T) ids of all rows, NOTHING behind the end of the data
+    inputs: NDArray[np.int64]  # (2, own rows, T) index into char_ids
+    targets: NDArray[np.int64]  # (2, R, T) ids of all rows, NO_TARGET after the end of the data
     starts: NDArray[np.bool_]  # (own rows, T) where a sentence begins
     rows: range
-    """The rows of this process among all."""
+    """The rows of this process, of all R rows."""
 
     @property
     def own_targets(self) -> NDArray[np.int64]:
@@ -42,28 +41,28 @@ class Window:
 
     @property
     def num_predictions(self) -> int:
-        """Predictions of a direction in all rows."""
-        return int((self.targets[0] != NOTHING).sum())
+        """Predictions of one direction, over all rows."""
+        return int((self.targets[0] != NO_TARGET).sum())
 
 
 class Sentences(Protocol):
-    """Sentences that know their place.
+    """An iterator over sentences that can save and restore its position.
 
-    It may have `continues`: whether the next sentence belongs to the passage of the last one.
+    It may have `continues`: whether the next sentence belongs to the same passage as the last one.
     """
 
     def __next__(self) -> list[str]:
-        """The tokens of the next one."""
+        """The tokens of the next sentence."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it stands."""
+        """The current position."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Restore a position."""
 
 
 class _Row:
-    """The sentence that a row is in, how many of its predictions were made, and the rest of its passage."""
+    """The current sentence of a row, the number of its predictions already made, and the rest of its passage."""
 
     def __init__(self, tokens: list[str] | None = None, done: int = 0, rest: Iterable[list[str]] = ()) -> None:
         self.tokens = tokens
@@ -71,7 +70,7 @@ class _Row:
         self.rest = deque(rest)
 
     def take(self, source: Any) -> list[str] | None:
-        """Begin the next sentence, of the same passage or of the next; None if there is none."""
+        """Begin the next sentence, from the same passage or the next one; None if there is none."""
         if not self.rest:
             first = next(source, None)
             if first is None:
@@ -84,18 +83,18 @@ class _Row:
 
 
 class WindowStream:
-    """Windows of rows that share one stream of sentences: a row takes the next passage when its last is used up.
+    """Windows of rows that share one stream of sentences: a row takes the next passage when its last one is used up.
 
-    Every process of a run forms the same windows and looks up the tokens of its own rows only, so what a row reads
+    Every process of a run forms the same windows and looks up only the tokens of its own rows, so what a row reads
     does not depend on the number of processes.
 
     Args:
-        sentences: where they come from; an end of it ends the stream when every prediction has been made.
-        vocabulary: of the targets.
-        indexer: of the inputs.
-        num_rows: rows of all processes together (R).
-        num_steps: predictions of a row in a window (T).
-        rows: those of this process; None is all.
+        sentences: Source of sentences. When it ends, the stream ends after every prediction has been made.
+        vocabulary: Gives the ids of the targets.
+        indexer: Gives the character ids of the inputs.
+        num_rows: Rows of all processes together (R).
+        num_steps: Predictions per row and window (T).
+        rows: Rows of this process; None means all.
     """
 
     def __init__(
@@ -120,18 +119,18 @@ class WindowStream:
 
     @property
     def epoch(self) -> int:
-        """That of the next sentence."""
+        """Epoch of the next sentence."""
         return int(getattr(self.sentences, "epoch", 0))
 
     def state_dict(self) -> dict[str, Any]:
-        """Where the stream stands: in the corpus, and in each row's own passage."""
+        """The position in the corpus and in each row's passage."""
         return {
             "sentences": self.sentences.state_dict(),
             "rows": [{"done": row.done, "tokens": row.tokens, "rest": list(row.rest)} for row in self._rows],
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on where another stream of as many rows stood."""
+        """Restore the position of another stream with the same number of rows."""
         if len(state["rows"]) != len(self._rows):
             raise InputError(
                 f"the checkpoint has {len(state['rows'])} rows, but batch_size is {len(self._rows)}: "
@@ -144,10 +143,10 @@ class WindowStream:
 def read_in_order(
     sentences: Sequence[str], vocabulary: Vocabulary, indexer: Indexer, *, num_rows: int, num_steps: int
 ) -> Iterator[Window]:
-    """Windows for evaluation: each row reads its own stretch of consecutive sentences, given as tokens between spaces.
+    """Windows for evaluation: each row reads its own range of consecutive sentences.
 
-    The stretches are equally long as far as whole sentences allow, so every row runs through its text in order, and
-    every prediction is made once. Rows for which nothing is left stay empty.
+    Sentences are given as tokens separated by spaces. The ranges are as equal in length as whole sentences allow. Every
+    row reads its text in order, and every prediction is made once. Rows without any sentence stay empty.
     """
     lengths = np.array([sentence.count(" ") + 2 for sentence in sentences])
     sources = [(sentence.split(" ") for sentence in sentences[own]) for own in divide_rows(lengths, num_rows)]
@@ -161,13 +160,13 @@ def read_in_order(
 
 
 def divide_rows(lengths: NDArray[np.int64], num_rows: int) -> list[slice]:
-    """Which sentences, of so many predictions each, every row of `read_in_order` reads."""
+    """Which sentences each row of `read_in_order` reads; `lengths` has the number of predictions per sentence."""
     ends = np.searchsorted(lengths.cumsum(), lengths.sum() * (np.arange(num_rows) + 1) / num_rows, side="left") + 1
     return [slice(begin, end) for begin, end in zip([0, *ends[:-1]], [*ends[:-1], len(lengths)], strict=True)]
 
 
 def sentences_as_rows(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary, indexer: Indexer) -> Window:
-    """One window in which every sentence, of at least one, is a row of its own, as long as the longest needs."""
+    """One window with one sentence per row, as long as the longest sentence needs; there must be a sentence."""
     num_steps = max(len(sentence) for sentence in sentences) + 1
     builder = _Builder(vocabulary, indexer, num_steps, range(len(sentences)))
     return builder.build([_Row(list(sentence)) for sentence in sentences], [iter(())] * len(sentences))
@@ -176,14 +175,14 @@ def sentences_as_rows(sentences: Sequence[Sequence[str]], vocabulary: Vocabulary
 def sentence_in_windows(
     tokens: Sequence[str], vocabulary: Vocabulary, indexer: Indexer, *, num_steps: int
 ) -> Iterator[Window]:
-    """Consecutive windows of a single row that reads one sentence, however long it is."""
+    """Consecutive windows of a single row that reads one sentence of any length."""
     rows, builder = [_Row(list(tokens))], _Builder(vocabulary, indexer, num_steps, range(1))
     while rows[0].tokens is not None:
         yield builder.build(rows, [iter(())])
 
 
 class _Builder:
-    """Fills windows from rows and where their sentences come from."""
+    """Fills windows from rows and their sources of sentences."""
 
     def __init__(self, vocabulary: Vocabulary, indexer: Indexer, num_steps: int, rows: range) -> None:
         self.vocabulary = vocabulary
@@ -194,10 +193,10 @@ class _Builder:
     def build(self, rows: list[_Row], sources: Sequence[Any]) -> Window:
         """The next window; StopIteration if no row has anything left."""
         shape = (2, len(rows), self.num_steps)
-        targets = np.full(shape, NOTHING, dtype=np.int64)  # (2, R, T)
+        targets = np.full(shape, NO_TARGET, dtype=np.int64)  # (2, R, T)
         inputs = np.zeros((2, len(self.rows), self.num_steps), dtype=np.int64)  # (2, own rows, T)
         starts = np.zeros(inputs.shape[1:], dtype=bool)  # (own rows, T)
-        types: dict[str, int] = {}  # behind <S> and </S>, which a word of the text may be spelled like
+        types: dict[str, int] = {}  # numbered after <S> and </S>; a word of the text may be spelled like them
         for number, (row, source) in enumerate(zip(rows, sources, strict=True)):
             filled = 0
             while filled < self.num_steps:
@@ -219,7 +218,7 @@ class _Builder:
                     starts[number - self.rows.start, filled] = True
                 filled += end - begin
                 row.tokens, row.done = (None, 0) if end == len(tokens) + 1 else (tokens, end)
-        if not (targets[0] != NOTHING).any():
+        if not (targets[0] != NO_TARGET).any():
             raise StopIteration
         return Window(self._char_ids(list(types)), inputs, targets, starts, self.rows)
 
@@ -230,7 +229,7 @@ class _Builder:
 
 
 def _stretch(tokens: list[str], side: int, begin: int, end: int) -> list[str]:
-    """The tokens from one place to another in the order that a direction reads them, without copying the others."""
+    """The tokens in a range, in the order in which a direction reads them, without copying the other tokens."""
     if side == 0:
         return tokens[begin:end]
     return tokens[max(0, len(tokens) - end) : len(tokens) - begin][::-1]

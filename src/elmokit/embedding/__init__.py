@@ -1,4 +1,4 @@
-"""Text in, vectors out: the embedder, whole files, the vector store and the dump formats."""
+"""Turn text into vectors: the embedder, embedding of whole files, the vector store and the dump formats."""
 
 from typing import TYPE_CHECKING
 

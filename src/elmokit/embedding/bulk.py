@@ -1,9 +1,9 @@
-"""Embed a whole file: lines in, a dump out, in constant memory, and resumable after a kill at any moment.
+"""Embed the lines of a whole file into a dump, in constant memory; a run can resume after a kill at any moment.
 
-Lines are taken in windows whose edges depend on the lines alone, and batches are formed inside a window. Finished
-windows are committed to a journal beside the output (a vector store); at the end the dump is written from it and
-renamed to its final name, and the journal removed. A resumed run starts at a window's edge, so its file is equal bit
-for bit to that of an uninterrupted one.
+Lines are read in windows whose boundaries depend only on the lines, and batches are formed inside a window. Finished
+windows are committed to a journal beside the output (a vector store). At the end the dump is written from the journal
+and renamed to its final name, and the journal is removed. A resumed run starts at the boundary of a window, so its
+output is bit-identical to that of an uninterrupted run.
 """
 
 import os
@@ -39,13 +39,13 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, FormatError
 from elmokit.filesystem import naming_destination, refuse_input, sync_directory, sync_file
-from elmokit.text.input_kind import DEFAULT_INPUT, INPUTS, Input, actual_input, watched
+from elmokit.text.input_kind import DEFAULT_INPUT, INPUTS, InputKind, actual_input, watched
 from elmokit.wording import counted
 
 COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
-"""Windows are committed together until so much work could be lost."""
+"""Windows are committed together as long as no more than this much work could be lost."""
 REPORT_RECORDS = 256
-"""How often progress is reported while the dump is written."""
+"""Records between progress reports while the dump is written."""
 
 
 @dataclass(frozen=True)
@@ -54,14 +54,14 @@ class EmbedOptions:
 
     layers: Layers = "all"
     pooling: str = "none"
-    input: Input = DEFAULT_INPUT
-    """What a line is: raw text, or tokens between white space; a shard of `write_shards` is tokens in any case."""
+    input: InputKind = DEFAULT_INPUT
+    """Raw text, or tokens separated by white space; shards of `write_shards` are always read as tokens."""
     dtype: str = "float32"
     batch_size: int | None = None
     errors: Errors = "strict"
-    """What to do with bytes that are not UTF-8."""
+    """What to do about invalid UTF-8."""
     resume: bool = True
-    """Go on with the journal of an earlier run; False starts over."""
+    """Resume from the journal of an earlier run; False starts over."""
     overwrite: bool = False
     """Replace a finished output."""
 
@@ -75,12 +75,12 @@ class EmbedSummary:
     num_tokens: int
     """Tokens embedded by this run."""
     num_unknown: int
-    """Those of them that a model over words does not know."""
+    """Tokens that a model over words does not know."""
     num_resumed: int
-    """Lines that an earlier run had done."""
+    """Lines that an earlier run had embedded."""
     seconds: float
     was_done: bool
-    """The output was there already, of the same model, input and settings."""
+    """Whether the output already existed, from the same model, input and settings."""
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
@@ -89,16 +89,16 @@ class EmbedSummary:
 
 @dataclass
 class EmbedProgress:
-    """How far a run has come."""
+    """The progress of a run."""
 
     num_lines: int = 0
     num_tokens: int = 0
     num_unknown: int = 0
     num_blank: int = 0
     share: float | None = None
-    """Of the input file."""
+    """Share of the input file that was read."""
     num_written: int = 0
-    """Lines in the dump, which is written when all are embedded."""
+    """Lines written to the dump; writing begins when all lines are embedded."""
 
 
 EmbedCallback = Callable[[EmbedProgress], None]
@@ -118,12 +118,12 @@ def embed_file(
         source: one text per line; compressed if it ends in .gz, .xz or .bz2; "-" is standard input.
         output: the dump, its format by suffix (.hdf5, .h5, .parquet, .npz, .jsonl); "-" is JSON lines on standard
             output, without a journal.
-        embedder: the model. With state "carry" its carried state is reset first.
-        options: the settings.
-        report: called after each window, and now and then while the dump is written.
+        embedder: the embedder of the model. With state "carry", its carried state is reset first.
+        options: settings of the run; None uses the defaults.
+        report: called after each window, and regularly while the dump is written.
 
     Raises:
-        FormatError: if `output` or its journal belongs to another model, input or settings; nothing is changed then.
+        FormatError: if `output` or its journal belongs to another model, input or settings; nothing is changed.
     """
     check_path("source", source)
     check_path("output", output)
@@ -206,7 +206,7 @@ class _Run:
         )
 
     def to_stream(self, file: Any) -> EmbedSummary:
-        """Write JSON lines as the windows come."""
+        """Write JSON lines, window by window."""
         reader = LineReader(self._source, errors=self._options.errors)
 
         def records() -> Iterator[Record]:
@@ -220,7 +220,7 @@ class _Run:
         return self._summary("-", reader.num_lines, 0)
 
     def to_file(self, final: Path, journal: Path) -> EmbedSummary:
-        """Fill the journal, write the dump from it, remove it."""
+        """Fill the journal, write the dump from it, and remove the journal."""
         meta, options = self._meta, self._options
         if final.exists() and not options.overwrite:
             done = self._check_done(final, meta)
@@ -245,16 +245,16 @@ class _Run:
         return self._summary(str(final), reader.num_lines, num_resumed)
 
     def _check_done(self, final: Path, meta: Meta) -> EmbedSummary:
-        """The summary of a finished output, if it is of the same model, input and settings."""
+        """The summary of a finished output, if it has the same model, input and settings."""
         remedy = "give another name, or --overwrite (overwrite=True) to replace it"
         try:
             with open_embeddings(final) as embeddings:
                 found = embeddings.meta
         except ElmokitError:
-            raise FormatError(f"{final} exists and is no whole dump of elmokit: {remedy}.") from None
-        # A finished output is of one engine throughout; which one is no reason to refuse it.
-        anyhow = replace(meta, extra={name: value for name, value in meta.extra.items() if name != ENGINE})
-        if difference := describe_difference(found, anyhow):
+            raise FormatError(f"{final} exists and is not a complete elmokit dump: {remedy}.") from None
+        # A finished output comes from a single engine, so a different engine is not a reason to refuse it.
+        without_engine = replace(meta, extra={name: value for name, value in meta.extra.items() if name != ENGINE})
+        if difference := describe_difference(found, without_engine):
             raise FormatError(f"{final} exists with {difference}: {remedy}.")
         reader = LineReader(self._source, errors=self._options.errors)
         for _ in reader:
@@ -264,7 +264,7 @@ class _Run:
         return replace(self._summary(str(final), reader.num_lines, reader.num_lines), was_done=True)
 
     def _catch_up(self, reader: LineReader, committed: VectorStore) -> None:
-        """Read over the lines that are done, compare them with those of the journal, and take its state up."""
+        """Skip the lines that are done, compare them with the journal, and restore its state."""
         if not len(committed):
             return
         lines = iter(reader)
@@ -279,7 +279,7 @@ class _Run:
         self._embedder.runner.carried = unpack_state(committed.read_arrays(), self._embedder.runner.device)
 
     def _fill(self, writer: StoreWriter, reader: LineReader) -> None:
-        """Embed what is left, committing now and then at a window's edge."""
+        """Embed the remaining lines, committing regularly after a window."""
         committed = time.monotonic()
         for window in cut_windows(self._watched(reader), self._step):
             for line, embedded in self._embed(window, reader):
@@ -298,7 +298,7 @@ class _Run:
         writer.commit({"sha256": reader.digest}, pack_state(carried))
 
     def _finish(self, writer: StoreWriter, final: Path, meta: Meta, reader: LineReader) -> None:
-        """Write the dump inside the journal, so that nothing of it is left elsewhere by a kill, and rename it."""
+        """Write the dump inside the journal, so that a kill leaves no files elsewhere, and rename it."""
         meta = replace(meta, extra=meta.extra | {"input_sha256": reader.digest}, model=writer.meta.model)
         part = writer.path / f".dump.tmp{final.suffix}"
         self._progress.num_lines = reader.num_lines  # also if an earlier run had embedded them all
@@ -309,7 +309,7 @@ class _Run:
         sync_directory(final.parent)
 
     def _reported(self, store: VectorStore) -> Iterator[Record]:
-        """The records of the journal, with a report of how many were taken."""
+        """The records of the journal; reports how many were read."""
         for number, record in enumerate(store, start=1):
             yield record
             if number % REPORT_RECORDS == 0 or number == len(store):
@@ -345,7 +345,7 @@ class _Run:
 
 
 def layers_text(layers: Layers) -> str:
-    """The layers that were asked for, as dumps keep it."""
+    """The requested layers, as stored in dumps."""
     if isinstance(layers, str | int | np.integer):
         return str(layers)
     return ",".join(repr(float(weight)) for weight in layers)

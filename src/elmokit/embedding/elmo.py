@@ -15,7 +15,7 @@ from elmokit.model.scalar_mix import MOST, LayerNorm
 
 
 class ElmoOutput(NamedTuple):
-    """What `Elmo` gives for a batch."""
+    """The output of `Elmo` for a batch."""
 
     representations: tuple[Tensor, ...]  # each (B, T, 2P)
     mask: Tensor  # (B, T)
@@ -26,12 +26,11 @@ class Elmo(nn.Module):
     """A biLM and its mixes, from character ids to representations.
 
     Args:
-        bilm: a loaded or new biLM, which is shared, not copied; or the name or path of one, which is loaded as
-            `elmokit.load` does.
-        num_outputs: mixes to learn, at least 1; see `ElmoMixes`.
+        bilm: a loaded or new biLM, which is shared, not copied; or anything that `elmokit.load` accepts.
+        num_outputs: number of mixes to learn, at least 1; see `ElmoMixes`.
         dropout: see `ElmoMixes`.
         layer_norm: see `ScalarMix`.
-        trainable: let the task tune the biLM too; by default it is frozen: its parameters no longer require gradients.
+        trainable: also train the biLM; by default it is frozen: its parameters no longer require gradients.
         keep_boundaries: keep the vectors of `<S>` and `</S>`.
     """
 
@@ -63,9 +62,9 @@ class Elmo(nn.Module):
         return self.mixes.regularization(strength)
 
     def forward(self, char_ids: Tensor, state: BiLMState | None = None) -> ElmoOutput:
-        """Representations of ids (B, T, C), or of (B, K, T, C): K sentences to each of B examples.
+        """Compute representations of ids (B, T, C), or (B, K, T, C) for K sentences in each of B examples.
 
-        In the second case representations are (B, K, T, 2P), the mask is (B, K, T), and the state has B·K rows.
+        In the second case, representations are (B, K, T, 2P), the mask is (B, K, T), and the state has B·K rows.
         """
         if not isinstance(char_ids, Tensor) or char_ids.dim() not in (3, 4):
             shape = f"have shape {tuple(char_ids.shape)}" if isinstance(char_ids, Tensor) else f"are {shown(char_ids)}"

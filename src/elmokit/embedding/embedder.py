@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from elmokit.arguments import check_choice, check_flag, check_integer, is_path, shown
 from elmokit.cores import usable_cores
-from elmokit.embedding.batches import SentenceRunner
 from elmokit.embedding.encoding import Encoding, progress_over
 from elmokit.embedding.finite import to_finite
 from elmokit.embedding.pooling import Floats, Layers, Selection, parse_selection
+from elmokit.embedding.sentence_runner import SentenceRunner
 from elmokit.embedding.windows import cut_windows
 from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.formats import load
@@ -33,8 +33,8 @@ from elmokit.wording import counted
 State = Literal["reset", "carry", "warm"]
 STATES: tuple[State, ...] = ("reset", "carry", "warm")
 CARRY_ROWS = 32
-"""Rows of a batch with state "carry", if not said."""
-Input = str | Sequence[str]
+"""Default number of rows per batch with state "carry"."""
+TextOrTokens = str | Sequence[str]
 """A str is raw text; a list of str is the tokens of one sentence."""
 
 
@@ -45,12 +45,12 @@ class Embedded(NamedTuple):
     """(L, T, D) for all layers, (T, D) for one or a mix; pooling removes T."""
     tokens: tuple[str, ...]
     offsets: NDArray[np.int64] | None
-    """(T, 2) character offsets of the tokens in the text; None if it came as tokens."""
+    """(T, 2) character offsets of the tokens in the text; None if the input was a token list."""
 
 
 @dataclass(frozen=True)
 class Output:
-    """How vectors are handed out."""
+    """The form of the returned vectors."""
 
     selection: Selection
     dtype: Any = np.float32
@@ -58,22 +58,24 @@ class Output:
 
 
 class Embedder:
-    """Vectors of texts by one model. The same text gets the same vectors, alone or with others.
+    """Computes the vectors of texts with one model. The same text gets the same vectors regardless of the batch.
 
-    To the last bit for the same texts in the same order; within rounding (1e-5 for the packaged model) otherwise.
+    They are bit-identical for the same texts in the same order; otherwise they agree within rounding (1e-5 for the
+    packaged model).
 
-    Vectors that hold NaN or infinite numbers are never handed out: every method raises an error that names the first
-    such text (see `elmokit.embedding.finite`).
+    Vectors with NaN or infinite numbers are never returned: every method raises an error that names the first such text
+    (see `elmokit.embedding.finite`).
 
     Args:
-        bilm: a loaded model, which stays the caller's, and whose weights may change; or the name or path of one, which
-            is loaded as `elmokit.load` does.
+        bilm: a loaded model, which is shared, not copied, and whose weights may change; or anything that `elmokit.load`
+            accepts.
         state: "reset" starts every sentence from zero. "warm" starts every sentence from the state after a neutral
-            prefix. "carry" continues from the last batch, row by row, as the peers do: order and batch size matter.
-        threads: cores to use on a CPU; None takes all that the process may use.
+            prefix. "carry" continues from the last batch, row by row, as AllenNLP and bilm-tf do: order and batch size
+            matter.
+        threads: cores to use on a CPU; None uses all that the process may use.
         int8: compute the LSTMs with 8-bit weights: faster, slightly different vectors.
-        batch_tokens: tokens of a batch, which bounds the memory it takes; None is what is fastest.
-        name: what to call the model in dumps.
+        batch_tokens: maximum number of tokens per batch, which bounds the memory; None chooses the fastest.
+        name: name of the model in dumps.
 
     Example:
         >>> embedder = Embedder("path/to/model")
@@ -125,7 +127,7 @@ class Embedder:
         return cls(bilm, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens, name=str(source))
 
     def to(self, device: str | torch.device) -> Self:
-        """Move the model to a device; a carried state starts again from zero."""
+        """Move the model to a device; a carried state is reset to zero."""
         self.bilm = self.bilm.to(check_device(device))
         self._weights = _weights_state(self.bilm)
         if self.runner.device != next(self.bilm.parameters()).device:
@@ -150,7 +152,7 @@ class Embedder:
         return self._fingerprint
 
     def _follow_weights(self) -> None:
-        """Forget what was computed with other weights, which somebody may have trained or loaded meanwhile."""
+        """Drop cached results if the weights have changed, for example by training."""
         if (now := _weights_state(self.bilm)) != self._weights:
             carried = self.runner.carried
             self.runner = self._make_runner()
@@ -158,29 +160,29 @@ class Embedder:
             self._fingerprint, self._weights = None, now
 
     def check_tokenizer(self) -> None:
-        """Warn, once, that the model was trained with another tokenizer than raw text is tokenized with here.
+        """Warn once if the model was trained with a different tokenizer from the one used for raw text.
 
         Raises:
-            ConfigError: if its tokenizer is one that this elmokit does not know.
+            ConfigError: if this version of elmokit does not know the model's tokenizer.
         """
         if not self._is_tokenizer_checked:
             check_raw_text(self.bilm.config.tokenizer)
             self._is_tokenizer_checked = True
 
     def count_unknown(self, tokens: Iterable[str]) -> int:
-        """How many tokens have only the vector of `<UNK>`: none if the model reads characters."""
+        """How many tokens have the vector of `<UNK>`; always 0 if the model reads characters."""
         vocabulary = self.bilm.vocabulary
         if vocabulary is None or self.bilm.config.input.kind == "characters":
             return 0
         return sum(token not in vocabulary for token in check_tokens(tokens, "tokens"))
 
     def select(self, layers: Layers = "all", pooling: str | None = None) -> Selection:
-        """Understand what layers and pooling a user asks for, for this model."""
+        """Parse the layers and pooling that a user requests, for this model."""
         return parse_selection(layers, pooling, self.bilm.config.num_layers)
 
     def embed(
         self,
-        inputs: Iterable[Input],
+        inputs: Iterable[TextOrTokens],
         *,
         layers: Layers = "all",
         pooling: str | None = None,
@@ -190,23 +192,23 @@ class Embedder:
         convert_to_tensor: bool = False,
         with_tokens: bool = False,
     ) -> list[Any]:
-        """Vectors of texts, in their order.
+        """Compute the vectors of texts, in order.
 
         Args:
-            inputs: raw texts (str) or token lists. A text is split into sentences, each run on its own, and the results
-                joined along T.
+            inputs: raw texts (str) or token lists. A text is split into sentences, each sentence is run separately, and
+                the results are joined along T.
             layers: "all" → (L, T, D); "top", "average", a layer's number or one weight per layer → (T, D). A list is
                 always weights: [0, 1, 2] is layer 1 plus twice layer 2, not three layers.
             pooling: "mean" or "max" over the tokens removes T.
             dtype: "float32" or "float16".
-            batch_size: with state "carry", rows of a batch; otherwise at most so many sentences at a time.
+            batch_size: with state "carry", rows per batch; otherwise the maximum number of sentences at a time.
             split_sentences: False runs a text as one sequence.
-            convert_to_tensor: torch tensors instead of numpy arrays.
-            with_tokens: `Embedded` records with tokens and character offsets instead of bare vectors.
+            convert_to_tensor: return torch tensors instead of numpy arrays.
+            with_tokens: return `Embedded` records with tokens and character offsets instead of bare vectors.
 
         Raises:
-            InputError: if an input is neither a str nor a list of str; it is named by its number, from 0.
-            WeightsError: if vectors come out as NaN or infinite, because the weights are.
+            InputError: if an input is neither a str nor a list of str; the message gives its number, from 0.
+            WeightsError: if vectors are NaN or infinite because of the weights.
             ConfigError: if a setting is wrong, or numbers are too large for float16.
         """
         return list(
@@ -224,7 +226,7 @@ class Embedder:
 
     def embed_stream(
         self,
-        inputs: Iterable[Input],
+        inputs: Iterable[TextOrTokens],
         *,
         layers: Layers = "all",
         pooling: str | None = None,
@@ -235,7 +237,7 @@ class Embedder:
         with_tokens: bool = False,
         window: int | None = None,
     ) -> Iterator[Any]:
-        """As `embed`, for endless input: results come in input order, memory stays constant.
+        """Like `embed`, for endless input: results come in input order, memory stays constant.
 
         At most `window` inputs are read ahead at a time; batches are formed inside a window.
         """
@@ -253,7 +255,12 @@ class Embedder:
         return stream if check_flag("with_tokens", with_tokens) else (embedded.vectors for embedded in stream)
 
     def _embed_windows(
-        self, windows: Iterable[Sequence[Input]], output: Output, *, batch_size: int | None, split_sentences: bool
+        self,
+        windows: Iterable[Sequence[TextOrTokens]],
+        output: Output,
+        *,
+        batch_size: int | None,
+        split_sentences: bool,
     ) -> Iterator[Embedded]:
         done = blank = 0
         for part in windows:
@@ -270,7 +277,7 @@ class Embedder:
 
     def embed_window(
         self,
-        inputs: Sequence[Input],
+        inputs: Sequence[TextOrTokens],
         output: Output,
         *,
         batch_size: int | None = None,
@@ -278,9 +285,10 @@ class Embedder:
         what: str = "text",
         first: int = 0,
     ) -> Iterator[Embedded]:
-        """The texts of one window; which batches are formed depends on these inputs alone.
+        """Embed the texts of one window; the batches depend only on these inputs.
 
-        The inputs are taken to be str or lists of str. In messages they are called `what` and numbered from `first`.
+        The inputs must be str or lists of str; this is not checked. Messages call them `what` and number them from
+        `first`.
         """
         self._follow_weights()
         if any(isinstance(text, str) for text in inputs):
@@ -297,36 +305,36 @@ class Embedder:
 
     def encode(
         self,
-        texts: str | Iterable[Input] | None = None,
+        texts: str | Iterable[TextOrTokens] | None = None,
         batch_size: int = 32,
         show_progress_bar: bool | None = None,
         convert_to_tensor: bool = False,
         normalize_embeddings: bool = False,
         *,
-        sentences: str | Iterable[Input] | None = None,
+        sentences: str | Iterable[TextOrTokens] | None = None,
         output_value: str = "sentence_embedding",
         convert_to_numpy: bool | None = None,
         device: str | torch.device | None = None,
         precision: str = "float32",
         **options: Any,
     ) -> Any:
-        """Vectors in the manner of sentence-transformers: the mean of the layers, float32, one vector per text.
+        """Compute vectors with the interface of sentence-transformers: mean of the layers, float32, one per text.
 
-        A single str gives (D,), a list (n, D).
+        A single str gives (D,), a list gives (n, D).
 
         Args:
-            texts: one text or many; `sentences` is sentence-transformers' name for it.
-            batch_size: accepted for compatibility; batches are made by length.
-            show_progress_bar: show one on standard error.
-            convert_to_tensor: a torch tensor instead of a numpy array.
-            normalize_embeddings: make the length of each vector 1.
-            sentences: see `texts`.
+            texts: one text or many; sentence-transformers calls this `sentences`.
+            batch_size: accepted for compatibility; batches are formed by length.
+            show_progress_bar: show a progress bar on standard error.
+            convert_to_tensor: return a torch tensor instead of a numpy array.
+            normalize_embeddings: scale each vector to length 1.
+            sentences: alias of `texts`.
             output_value: "sentence_embedding", the mean over the tokens; or "token_embeddings", a list of (T, D), which
                 are torch tensors as in sentence-transformers unless `convert_to_numpy` is True.
             convert_to_numpy: False without `convert_to_tensor` gives a list of torch tensors, one per text.
-            device: where to compute; the model stays there.
-            precision: "float32" only.
-            options: `prompt`, `prompt_name`, `truncate_dim`, `pool` and `chunk_size` are known and refused unless None.
+            device: device to compute on; the model stays there.
+            precision: only "float32" is supported.
+            options: `prompt`, `prompt_name`, `truncate_dim`, `pool` and `chunk_size` are refused unless None.
         """
         check_integer("batch_size", batch_size, at_least=1)
         if show_progress_bar is not None:
@@ -355,7 +363,7 @@ class Embedder:
         output: Output,
         place: str,
     ) -> Embedded:
-        """The sentences of a text as one array."""
+        """Join the sentences of a text into one array."""
         selection, width = output.selection, self.bilm.config.output_dim
         if not parts:
             parts = [np.zeros(_unpooled(selection, width), dtype=np.float32)]
@@ -373,7 +381,7 @@ def _unpooled(selection: Selection, width: int) -> tuple[int, ...]:
     return (selection.num_layers, 0, width) if selection.weights is None else (0, width)
 
 
-def _sentences(text: Input, split: bool) -> list[tuple[tuple[str, ...], Sequence[Token] | None]]:
+def _sentences(text: TextOrTokens, split: bool) -> list[tuple[tuple[str, ...], Sequence[Token] | None]]:
     """The sentences of an input, with offsets if it is raw text; a token list is one sentence, even an empty one."""
     if isinstance(text, str):
         return [
@@ -383,7 +391,7 @@ def _sentences(text: Input, split: bool) -> list[tuple[tuple[str, ...], Sequence
 
 
 def check_dtype(name: Any) -> Any:
-    """The data type of vectors by its name or as numpy has it."""
+    """The data type of vectors, from its name or a numpy dtype."""
     try:
         dtype = np.dtype(name)
     except TypeError:
@@ -394,5 +402,5 @@ def check_dtype(name: Any) -> Any:
 
 
 def _weights_state(bilm: BiLM) -> tuple[tuple[int, int], ...]:
-    """What differs once a weight has been changed in place or replaced."""
+    """A value that changes when a weight is changed in place or replaced."""
     return tuple((one.data_ptr(), 0 if one.is_inference() else one._version) for one in bilm.parameters())

@@ -1,4 +1,4 @@
-"""The arguments of sentence-transformers' `encode`, and what has no meaning for ELMo."""
+"""The arguments of sentence-transformers' `encode`, and refusals of those that have no meaning for ELMo."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class Encoding:
-    """What `encode` is to give."""
+    """The form of the output of `encode`."""
 
     pooled: bool
     """One vector per text, not one per token."""
@@ -45,7 +45,7 @@ class Encoding:
         precision: Any,
         **options: Any,
     ) -> "Encoding":
-        """Understand the arguments, or refuse them by name."""
+        """Parse the arguments, or refuse them by name."""
         check_choice("output_value", output_value, OUTPUT_VALUES)
         check_flag("convert_to_tensor", convert_to_tensor)
         check_flag("normalize_embeddings", normalize)
@@ -67,14 +67,14 @@ class Encoding:
         return cls(False, as_torch=convert_to_tensor or not convert_to_numpy, stacked=False, normalize=False)
 
     def choose_texts(self, texts: Any, sentences: Any) -> Any:
-        """The one that was given: a str, or a list of texts."""
+        """Whichever of the two arguments was given: a str, or a list of texts."""
         if (texts is None) == (sentences is None):
             raise InputError("encode() takes texts, or sentences for the same thing: give one of the two.")
         name, given = ("sentences", sentences) if texts is None else ("texts", texts)
         return given if isinstance(given, str) else list(check_texts(given, name))
 
     def collect(self, results: Iterable[Floats], width: int) -> Any:
-        """All vectors: (n, D), or a list."""
+        """Collect all vectors: (n, D), or a list."""
         if not self.pooled:
             return [torch.from_numpy(vectors) if self.as_torch else vectors for vectors in results]
         rows = list(results)
@@ -89,7 +89,7 @@ class Encoding:
 
 @contextmanager
 def progress_over(stream: Iterator[Any], total: int, show: bool | None) -> Iterator[Iterable[Any]]:
-    """The stream, with a progress bar on standard error if one is wanted."""
+    """The stream, optionally with a progress bar on standard error."""
     if not show:
         yield stream
         return

@@ -1,8 +1,8 @@
-"""Vectors are finite, or they are not handed out.
+"""Check that vectors are finite before they are returned.
 
-A NaN would pass through a mean, a similarity or a classifier unseen, and JSON cannot hold it. The check adds up the
-numbers of each text, which costs next to nothing beside computing them: a sum is finite only if all its numbers are.
-Only where it is not are the numbers looked at one by one, as the sum of large numbers may overflow too.
+A NaN would pass unnoticed through a mean, a similarity or a classifier, and JSON cannot represent it. The check sums
+the numbers of each text, which costs almost nothing compared with computing them: a sum is finite only if all its
+numbers are. Only if the sum is not finite are the numbers checked one by one, as the sum of large numbers may overflow.
 """
 
 from typing import Any
@@ -16,17 +16,17 @@ from elmokit.model.bilm import BiLM
 
 
 def to_finite(vectors: Floats, dtype: Any, bilm: BiLM, place: str) -> Floats:
-    """The vectors in another dtype.
+    """Convert vectors to another dtype, if they are finite.
 
     Args:
-        vectors: as they were computed.
-        dtype: the one to hand out.
-        bilm: the model that they come from.
-        place: what to call the text in messages.
+        vectors: vectors as computed.
+        dtype: dtype to convert to.
+        bilm: the model that computed them; a non-finite weight is named in the message.
+        place: name of the text in messages.
 
     Raises:
         ConfigError: if a number is too large for the dtype.
-        WeightsError: if a number was not finite to begin with.
+        WeightsError: if a number was not finite before the conversion.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         rounded: Floats = vectors.astype(dtype, copy=False)

@@ -1,4 +1,4 @@
-"""The journal of an embedding run: a vector store beside the output, and what a resumed run takes from it."""
+"""The journal of an embedding run: a vector store beside the output, from which the run resumes."""
 
 import os
 from collections.abc import Mapping
@@ -19,16 +19,16 @@ from elmokit.model.lstm import LstmState
 _SUFFIX = ".journal"
 START_OVER = "or start over with --no-resume (resume=False)"
 ENGINE = "engine"
-"""Under this name a run says which engine it uses: vectors of two would differ in their last bits within one file."""
+"""Key under which a run records its engine: mixing two would give one file vectors that differ in the last bits."""
 
 
 def journal_path(output: Path) -> Path:
-    """Where the journal of an output stands."""
+    """The path of the journal of an output."""
     return output.with_name(output.name + _SUFFIX)
 
 
 def open_journal(path: Path, meta: Meta, *, resume: bool) -> StoreWriter:
-    """Go on with the journal of the same run, or begin one; that of another run is refused and left alone."""
+    """Resume the journal of the same run, or begin a new one; the journal of another run is refused and unchanged."""
     try:
         if is_store(path) and not resume:
             delete_store(path)
@@ -48,13 +48,13 @@ def open_journal(path: Path, meta: Meta, *, resume: bool) -> StoreWriter:
 
 
 def discard_journal(path: Path) -> None:
-    """Remove what is left of the journal of a finished run, and no other folder."""
+    """Remove the journal of a finished run; any other folder is left alone."""
     if is_store(path) or (path.is_dir() and set(os.listdir(path)) <= {LOCK}):
         delete_store(path)
 
 
 def describe_difference(found: Meta, wanted: Meta) -> str | None:
-    """The first thing in which two runs differ, in words; a model's name may, its fingerprint may not."""
+    """The first difference between two runs, in words; the model's name may differ, its fingerprint may not."""
     left, right = (meta.to_dict() | meta.extra for meta in (found, wanted))
     for name in ("fingerprint", "layers", "pooling", "state", "dtype", "num_layers", "width", *wanted.extra, "elmokit"):
         if left.get(name) != right[name]:
@@ -66,7 +66,7 @@ def describe_difference(found: Meta, wanted: Meta) -> str | None:
 
 
 def pack_state(state: BiLMState | None) -> dict[str, NDArray[Any]]:
-    """A carried state as arrays that a chunk can keep."""
+    """A carried state as arrays that can be stored in a chunk."""
     if state is None:
         return {}
     return {
@@ -77,7 +77,7 @@ def pack_state(state: BiLMState | None) -> dict[str, NDArray[Any]]:
 
 
 def unpack_state(arrays: Mapping[str, NDArray[Any]], device: torch.device) -> BiLMState | None:
-    """The state that `pack_state` took apart."""
+    """The inverse of `pack_state`."""
     if not arrays:
         return None
     return BiLMState(

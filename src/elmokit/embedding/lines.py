@@ -1,4 +1,4 @@
-"""Lines of a file or of standard input, with their number, their exact bytes hashed, and how far reading has come."""
+"""Read the lines of a file or of standard input; counts them, hashes their exact bytes, and tracks progress."""
 
 import hashlib
 import io
@@ -18,11 +18,11 @@ Errors = Literal["strict", "replace"]
 
 
 class LineReader:
-    """Reads lines once; `digest` covers those that were handed out.
+    """Reads lines once; `digest` covers the lines read so far.
 
     Args:
         source: a path, compressed if it ends in .gz, .xz or .bz2; "-" is standard input.
-        errors: what to do with bytes that are not UTF-8: "strict" stops and names the line, "replace" puts U+FFFD.
+        errors: invalid UTF-8: "strict" fails and names the line, "replace" puts U+FFFD.
     """
 
     def __init__(self, source: str | Path, *, errors: Errors = "strict") -> None:
@@ -37,7 +37,7 @@ class LineReader:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the lines so far; how the last one ends does not matter."""
+        """SHA-256 of the lines so far; the end of the last line does not matter."""
         return self._hash.hexdigest()
 
     def __iter__(self) -> Iterator[str]:
@@ -45,7 +45,7 @@ class LineReader:
 
     @property
     def share(self) -> float | None:
-        """How much of the file was read, or None if that cannot be known."""
+        """The share of the file that was read; None if unknown."""
         if self._finished:
             return 1.0
         with suppress(OSError, AttributeError, ValueError):
@@ -58,7 +58,7 @@ class LineReader:
         """Stop reading."""
         self._lines.close()
 
-    def _read(self) -> Generator[str]:  # a generator: what its user raises must not be taken for a reading error
+    def _read(self) -> Generator[str]:  # a generator, so that the caller's exceptions are not taken for read errors
         if str(self._source) == "-":
             file = io.TextIOWrapper(open_stdin(), "utf-8", "surrogateescape", newline="\n")
             try:
@@ -89,7 +89,7 @@ class LineReader:
 
 
 def open_stdin() -> BinaryIO:
-    """The bytes of standard input, which whoever started the process may have closed."""
+    """Standard input as bytes; raises an error if it is closed."""
     if sys.stdin is None:
         raise InputError("standard input is closed: give a file, or send text into the command.")
     return sys.stdin.buffer
@@ -98,7 +98,7 @@ def open_stdin() -> BinaryIO:
 def check_readable(source: str | Path) -> None:
     """Refuse an input that cannot be opened, before a model is loaded for it.
 
-    A pipe can be opened only once, so it is left to who reads it.
+    A pipe can be opened only once, so it is not checked here.
     """
     check_path("source", source)
     if str(source) == "-":

@@ -1,4 +1,4 @@
-"""Which layers a user wants, and whether as one vector a token or one a text.
+"""Select and mix layers, and pool tokens into one vector per text.
 
 Notation: L layers, T tokens, D = 2P width of a vector.
 """
@@ -23,11 +23,11 @@ Floats = NDArray[np.floating]
 
 @dataclass(frozen=True)
 class Selection:
-    """Weights of the layers, or all of them side by side, and how tokens become a text."""
+    """Weights of the layers, or all layers separately, and how to pool tokens."""
 
     num_layers: int
     weights: tuple[float, ...] | None
-    """The share of each layer; None keeps all layers apart."""
+    """The weight of each layer; None keeps all layers separate."""
     pooling: Pooling | None
 
     @property
@@ -43,7 +43,7 @@ class Selection:
         return (*leading, width) if self.pooling else (*leading, num_tokens, width)
 
     def combine(self, layers: list[Floats]) -> list[Floats]:
-        """From the needed layers of a batch, each (N, D), to all of them or to their one mix."""
+        """Turn the needed layers of a batch, each (N, D), into all layers or one mix."""
         if self.weights is None or (len(layers) == 1 and self.weights[self.needed[0]] == 1):
             return layers
         total = np.zeros_like(layers[0])
@@ -52,7 +52,7 @@ class Selection:
         return [total]
 
     def gather(self, combined: list[Floats], begin: int, end: int) -> Floats:
-        """The sentence between two boundaries: (L, T, D) if all layers are wanted, else (T, D)."""
+        """The sentence between two boundaries: (L, T, D) for all layers, else (T, D)."""
         if self.weights is None:
             return np.stack([layer[begin + 1 : end - 1] for layer in combined])
         return combined[0][begin + 1 : end - 1].copy()
@@ -68,9 +68,9 @@ class Selection:
 
 
 def parse_selection(layers: Layers, pooling: str | None, num_layers: int) -> Selection:
-    """Understand "all", "top", "average", a layer's number or a list of weights, and "mean", "max" or None.
+    """Parse "all", "top", "average", a layer's number or a list of weights, and "mean", "max" or None.
 
-    A list is always weights, never numbers of layers; one that looks like the latter is warned of.
+    A list is always weights, never numbers of layers; there is a warning if it looks like the latter.
     """
     if pooling is not None:
         check_choice("pooling", pooling, ("mean", "max", "none"))
@@ -116,15 +116,15 @@ def _weights(layers: Layers, num_layers: int) -> tuple[float, ...] | None:
 def look_like_numbers(layers: Sequence[object]) -> bool:
     """Whether a list of weights looks like a list of layers: integers that name every layer once, as [0, 1, 2].
 
-    Two layers are let pass: as weights [0, 1] are the upper one, which is a usual wish. So are [1, 1, 1] or [0, 0, 1],
-    and weights with a decimal point.
+    Lists of two are not reported: [0, 1] is a common way to ask for the upper layer. Neither are [1, 1, 1] or
+    [0, 0, 1], or weights with a decimal point.
     """
     whole = all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in layers)
     return whole and len(layers) > 2 and sorted(layers) == list(range(len(layers)))  # type: ignore[type-var]
 
 
 def warn_of_numbers(layers: Sequence[object]) -> None:
-    """Say that a list that looks like layers is taken as weights."""
+    """Warn that a list that looks like layers is read as weights."""
     listed = ", ".join(map(str, layers))
     floats = ", ".join(f"{one}.0" for one in layers)
     warnings.warn(

@@ -1,4 +1,4 @@
-"""A sentence with its vectors, what is known of where they come from, and the one way to read many of them.
+"""A sentence with its vectors, the origin of the vectors, and the common interface for reading many of them.
 
 Notation: L layers, T tokens of a sentence, D width of a vector.
 """
@@ -32,36 +32,36 @@ class Record:
 
     index: int
     text: str
-    """The line as it was given, without white space around it."""
+    """The input line, without surrounding white space."""
     tokens: tuple[str, ...]
-    """Empty where a peer's file keeps none."""
+    """Empty if the file, from another program, stores no tokens."""
     vectors: Vectors
     """(L, T, D) for all layers, (T, D) for one or a mix; (L, D) or (D,) if the tokens were pooled."""
 
 
 @dataclass(frozen=True)
 class Meta:
-    """Where vectors come from, and their form."""
+    """The origin of vectors and their form."""
 
     model: str = ""
     fingerprint: str = ""
     layers: str = ""
-    """What was asked for: all, top, average, a number or weights."""
+    """The requested layers: all, top, average, a number or weights."""
     pooling: str = "none"
-    """none, mean or max; anything but none means that there is no T."""
+    """none, mean or max; with mean or max there is no T."""
     state: str = ""
     dtype: str = "float32"
     num_layers: int | None = None
-    """L, or None if the vectors have no axis of layers."""
+    """L, or None if the vectors have no layer axis."""
     width: int | None = None
-    """D, or None as long as no vector was seen."""
+    """D, or None until the first vector is known."""
     elmokit: str = __version__
     extra: dict[str, Any] = field(default_factory=dict)
-    """Anything else that JSON can hold."""
+    """Any other JSON values."""
 
     @property
     def pooled(self) -> bool:
-        """Whether a sentence has one vector (a layer) instead of one a token."""
+        """Whether a sentence has one vector (per layer) instead of one per token."""
         return self.pooling != "none"
 
     def shape(self, num_tokens: int) -> tuple[int, ...]:
@@ -71,7 +71,7 @@ class Meta:
         return (*leading, *middle, self.width or 0)
 
     def completed(self, vectors: Vectors) -> "Meta":
-        """The same with what the first record shows."""
+        """A copy completed from the vectors of the first record."""
         if self.width is not None:
             return self
         axes = vectors.ndim - (1 if self.pooled else 2)
@@ -88,9 +88,9 @@ class Meta:
         )
 
     def check(self, vectors: Vectors, num_tokens: int = 0, place: str = "a record") -> None:
-        """Refuse vectors of another form than the first ones, or of another number than the tokens, if there are any.
+        """Refuse vectors whose form differs from the first ones, or whose number differs from that of the tokens.
 
-        A peer's file may keep no tokens.
+        `num_tokens` is 0 for files of other programs that store no tokens.
         """
         length = vectors.shape[-2] if vectors.ndim > 1 else 0
         if vectors.shape != self.shape(length) or vectors.dtype != self.dtype:
@@ -106,7 +106,7 @@ class Meta:
 
     @property
     def form(self) -> str:
-        """The shape in letters and numbers."""
+        """The shape, in letters and numbers, for messages."""
         layers = [] if self.num_layers is None else [str(self.num_layers)]
         return f"({', '.join([*layers, *([] if self.pooled else ['T']), str(self.width)])})"
 
@@ -116,7 +116,7 @@ class Meta:
 
     @classmethod
     def from_dict(cls, values: Any, *, origin: str) -> "Meta":
-        """Back from plain values, refusing what no `Meta` looks like."""
+        """Create a `Meta` from plain values; refuses values that do not describe one."""
         known = {item.name for item in fields(cls)}
         try:
             meta = cls(**{name: value for name, value in values.items() if name in known})
@@ -132,7 +132,7 @@ class Meta:
 
 
 def to_json(value: Any) -> bytes:
-    """JSON as UTF-8; what UTF-8 cannot hold (lone surrogates) is escaped."""
+    """JSON as UTF-8; lone surrogates, which UTF-8 cannot represent, are escaped."""
     try:
         return json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
@@ -140,7 +140,7 @@ def to_json(value: Any) -> bytes:
 
 
 def checked(records: Iterable[Record], meta: Meta) -> tuple[Iterator[Record], Meta]:
-    """The records, each compared with the meta, and the meta completed by the first of them."""
+    """The records, each checked against the meta, and the meta completed from the first record."""
     if not isinstance(records, Iterable):
         raise FormatError(f"records are {shown(records)}: give Record objects, one per sentence.")
     stream = map(_checked_record, records, count())
@@ -170,13 +170,13 @@ def _checked_record(record: Any, number: int) -> Record:
 
 
 def check_kinds(text: Any, tokens: Any, vectors: Any, place: str) -> None:
-    """Refuse what is no text (str), no tokens (a series of str) or no vectors (an array of floats).
+    """Check the types of a text (str), its tokens (a series of str) and its vectors (an array of floats).
 
     Args:
-        text: of a sentence.
-        tokens: its own.
-        vectors: of whatever shape.
-        place: what to call the sentence in messages.
+        text: text of the sentence.
+        tokens: tokens of the sentence.
+        vectors: vectors of any shape.
+        place: name of the sentence in messages.
     """
     if not isinstance(text, str):
         raise FormatError(f"the text of {place} is {shown(text)}: give a str.")
@@ -188,21 +188,21 @@ def check_kinds(text: Any, tokens: Any, vectors: Any, place: str) -> None:
 
 
 def all_finite(vectors: Vectors) -> bool:
-    """Whether vectors hold neither NaN nor infinite numbers, found out by their sum wherever that is finite itself."""
+    """Whether vectors have neither NaN nor infinite numbers; if their sum is finite, no other check is needed."""
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isfinite(vectors.sum()) or np.isfinite(vectors).all())
 
 
 class Embeddings(ABC):
-    """Sentences with their vectors, read from disk as they are asked for.
+    """Sentences with their vectors, read from disk on demand.
 
     `len(e)`, `e[i]` (also from the end), `e[a:b]` (another lazy sequence), iteration, `e.find(text)`, `e.tokens(i)`,
     `e.meta`; a context manager.
 
     Attributes:
-        path: what was opened.
-        meta: where the vectors come from.
-        layout: which layout it is, e.g. "hdf5" or "many-langs".
+        path: path of the file or folder.
+        meta: origin and form of the vectors.
+        layout: name of the file layout, e.g. "hdf5" or "many-langs".
     """
 
     path: Path
@@ -222,7 +222,7 @@ class Embeddings(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
 
     @overload
     def __getitem__(self, index: int) -> Record: ...
@@ -252,7 +252,7 @@ class Embeddings(ABC):
             yield self.read_sentence(index)
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
-        """The numbers of all records with this text (a str; white space around it does not count) or these tokens."""
+        """The numbers of all records with this text (a str; surrounding white space is ignored) or these tokens."""
         part, wanted = wanted_sentence(sentence)
         return [index for index, found in enumerate(self.sentences()) if found[part] == wanted]
 
@@ -275,12 +275,12 @@ class Embeddings(ABC):
 
 
 def wanted_sentence(sentence: str | Sequence[str]) -> tuple[int, str | tuple[str, ...]]:
-    """Which half of a `Sentence` to compare, and with what."""
+    """Which item of a `Sentence` to compare, and with what."""
     return (0, sentence.strip()) if isinstance(sentence, str) else (1, check_tokens(sentence))
 
 
 class Slice(Sequence[Record]):
-    """Some records of an `Embeddings`; nothing is read before it is asked for."""
+    """Some records of an `Embeddings`, read on demand."""
 
     def __init__(self, embeddings: Embeddings, places: range) -> None:
         self._embeddings = embeddings

@@ -3,14 +3,14 @@
     meta.json            what the vectors are (`Meta`)
     00000000.vectors     rows (N, D) or (N, L, D) of all records of the chunk, end to end; a record has T rows, or one
     00000000.index       where each record starts in the other files, and hashes to find it by
-    00000000.tokens      a JSON list a record
+    00000000.tokens      one JSON list per record
     00000000.texts       UTF-8
     00000000.arrays      optional: arrays that the writer attached (npz)
     00000000.json        sizes of the above and the writer's note
 
-A chunk counts when its .json stands there, which is written last. So a writer can be killed at any moment: what was
-committed stays, and the next writer clears away the rest. Only one writer at a time can hold a store; readers see what
-was committed when they opened it.
+A chunk is valid once its .json exists, which is written last. So a writer can be killed at any moment: what was
+committed stays, and the next writer removes the rest. Only one writer at a time can open a store; readers see what was
+committed when they opened it.
 """
 
 import bisect
@@ -34,31 +34,31 @@ META, LOCK = "meta.json", "lock"
 PARTS = ("vectors", "index", "tokens", "texts", "arrays")
 INDEX = np.dtype(
     [("row", "<i8"), ("token", "<i8"), ("text", "<i8"), ("tokens_hash", "<u8"), ("text_hash", "<u8")]
-)  # one a record and one behind the last
+)  # one per record and one after the last
 OPEN_CHUNKS = 4
-"""How many chunks stay mapped if not said: what was read of a map counts as memory of the process."""
+"""Default number of chunks to keep mapped: pages read through a map count as memory of the process."""
 _HASHES = ("text_hash", "tokens_hash")
 _FORMAT, _VERSION = "elmokit-store", 1
 _CHUNK_FILE = re.compile(r"(\d{8})\.(vectors|index|tokens|texts|arrays|json)(\.tmp)?")
 
 
 def chunk_path(store: Path, number: int, part: str) -> Path:
-    """The file of a part of a chunk."""
+    """The path of one file of a chunk."""
     return store / f"{number:08d}.{part}"
 
 
 def sentence_hash(data: bytes) -> int:
-    """What records are found by; equal hashes are compared in full."""
+    """The hash for finding records; records with equal hashes are compared in full."""
     return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
 
 
 def encode_tokens(tokens: Sequence[str]) -> bytes:
-    """Tokens as the store keeps them."""
+    """Tokens as stored."""
     return json.dumps(list(tokens), ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
 def encode_text(text: str) -> bytes:
-    """Text as the store keeps it."""
+    """Text as stored."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -77,7 +77,7 @@ def meta_text(meta: Meta) -> str:
 
 
 def read_meta(path: Path) -> Meta:
-    """What a store's vectors are."""
+    """Read the `Meta` of a store."""
     try:
         values = json.loads((path / META).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -96,7 +96,7 @@ def read_meta(path: Path) -> Meta:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What is committed in a chunk."""
+    """The sizes and the note of a committed chunk."""
 
     num_records: int
     num_rows: int
@@ -105,7 +105,7 @@ class Manifest:
 
     @classmethod
     def read(cls, store: Path, number: int) -> "Manifest":
-        """Read a chunk's .json and compare the sizes of its files."""
+        """Read a chunk's .json and check the sizes of its files."""
         path = chunk_path(store, number, "json")
         try:
             manifest = cls(**json.loads(path.read_text(encoding="utf-8")))
@@ -152,7 +152,7 @@ class Chunk:
             raise FormatError(f"{self._origin} is damaged: delete the store {store} and build it again.")
 
     def rows(self, place: int) -> Vectors:
-        """The rows of a record: (T, D), (T, L, D), or with one row if it is pooled."""
+        """The rows of a record: (T, D) or (T, L, D), with T = 1 if it is pooled."""
         return self.vectors[self.index["row"][place] : self.index["row"][place + 1]]
 
     def sentence(self, place: int) -> Sentence:
@@ -205,12 +205,12 @@ class VectorStore(Embeddings):
 
     @property
     def num_chunks(self) -> int:
-        """How many chunks are committed."""
+        """Number of committed chunks."""
         return len(self.manifests)
 
     @property
     def note(self) -> dict[str, Any]:
-        """What the writer noted with the last chunk."""
+        """The writer's note in the last chunk."""
         return self.manifests[-1].note if self.manifests else {}
 
     def read_arrays(self) -> dict[str, NDArray[Any]]:
@@ -229,7 +229,7 @@ class VectorStore(Embeddings):
         return self._chunk(chunk).vectors
 
     def row_offsets(self, chunk: int) -> NDArray[np.int64]:
-        """Where each record of a chunk starts in its matrix, and behind the last its end."""
+        """Where each record of a chunk starts in its matrix, followed by the end of the last."""
         offsets: NDArray[np.int64] = self._chunk(chunk).index["row"]
         return offsets
 
@@ -243,20 +243,20 @@ class VectorStore(Embeddings):
         return self._record_shape(chunk.rows(place))
 
     def __iter__(self) -> Iterator[Record]:
-        """See `Embeddings`; vectors are read, not mapped: a chunk that was read through its map would be in memory."""
+        """See `Embeddings`; vectors are read, not mapped, because pages read through a map would stay in memory."""
         index = 0
         for number, manifest in enumerate(self.manifests):
             with open(chunk_path(self.path, number, "vectors"), "rb") as file:
                 for place in range(manifest.num_records):
                     chunk = self._chunk(number)
-                    rows = chunk.rows(place)  # mapped, and never touched
+                    rows = chunk.rows(place)  # mapped, but never read
                     data = np.frombuffer(file.read(rows.nbytes), rows.dtype)
                     vectors = self._record_shape(data.reshape(rows.shape))
                     yield Record(index, *chunk.sentence(place), vectors)
                     index += 1
 
     def _record_shape(self, rows: Vectors) -> Vectors:
-        """From rows as they are stored to the vectors of a record."""
+        """The vectors of a record from its rows as stored."""
         if self.meta.pooled:
             return rows.reshape(rows.shape[1:])  # (D,) or (L, D)
         return rows if self.meta.num_layers is None else rows.swapaxes(0, 1)  # (T, D) or (L, T, D)
@@ -267,7 +267,7 @@ class VectorStore(Embeddings):
         return chunk.sentence(place)
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
-        """See `Embeddings`; hashes are compared first, so that hardly any sentence is read."""
+        """See `Embeddings`; compares hashes first, so that few sentences are read."""
         self._check_open()
         part, wanted = wanted_sentence(sentence)
         goal = sentence_hash(encode_text(wanted) if isinstance(wanted, str) else encode_tokens(wanted))
@@ -278,7 +278,7 @@ class VectorStore(Embeddings):
         return [index for index in found if self.read_sentence(index)[part] == wanted]
 
     def read_hashes(self) -> NDArray[np.uint64]:
-        """The `sentence_hash` of every record's tokens, for whoever looks up many."""
+        """The `sentence_hash` of every record's tokens, for looking up many sentences."""
         parts = [
             np.fromfile(chunk_path(self.path, number, "index"), dtype=INDEX)["tokens_hash"][:-1]
             for number in range(self.num_chunks)
@@ -286,7 +286,7 @@ class VectorStore(Embeddings):
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.uint64)
 
     def close(self) -> None:
-        """Unmap the files; arrays handed out keep theirs."""
+        """Unmap the files; arrays returned earlier stay valid."""
         self._closed = True
         self._open.clear()
 
@@ -311,7 +311,7 @@ class VectorStore(Embeddings):
 
 
 def own_files(path: Path, *, from_chunk: int = 0) -> list[Path]:
-    """Files of a store's chunks from a chunk on and temporary ones, in the order in which they may be removed."""
+    """Files of a store's chunks, starting at a chunk, and temporary files, in a safe order for removal."""
     found = []
     for name in os.listdir(path):
         match = _CHUNK_FILE.fullmatch(name)

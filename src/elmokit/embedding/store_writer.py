@@ -1,4 +1,4 @@
-"""Writing a vector store: chunk by chunk, so that a kill at any moment loses only what was not committed."""
+"""Write a vector store chunk by chunk, so that a kill at any moment loses only what was not committed."""
 
 import json
 import os
@@ -33,7 +33,7 @@ from elmokit.filesystem import FolderLock, check_name, naming_destination, sync_
 
 
 class StoreWriter:
-    """Appends records to a store; they count once they are committed. Open it with `create` or `append`."""
+    """Appends records to a store; they become visible when committed. Open it with `create` or `append`."""
 
     def __init__(self, path: Path, meta: Meta, lock: FolderLock) -> None:
         self.path = path
@@ -52,7 +52,7 @@ class StoreWriter:
 
     @classmethod
     def create(cls, path: str | Path, meta: Meta) -> "StoreWriter":
-        """Make a new store in a folder that is new or empty."""
+        """Create a store in a new or empty folder."""
         path = check_path("path", path)
         if not isinstance(meta, Meta):
             raise FormatError(f"meta is {shown(meta)}: give a Meta, which says where the vectors come from.")
@@ -75,7 +75,7 @@ class StoreWriter:
 
     @classmethod
     def append(cls, path: str | Path) -> "StoreWriter":
-        """Go on with a store; what its last writer did not commit is cleared away."""
+        """Open a store to append to it; what its last writer did not commit is removed."""
         path = check_path("path", path)
         meta = read_meta(path)
         lock = FolderLock(path, name=LOCK)
@@ -87,7 +87,7 @@ class StoreWriter:
 
     @property
     def num_records(self) -> int:
-        """Records so far, the uncommitted ones included."""
+        """Records so far, including uncommitted ones."""
         return self.num_committed + len(self._tokens_hashes)
 
     @property
@@ -99,9 +99,9 @@ class StoreWriter:
         """Append a record to the open chunk.
 
         Args:
-            text: the sentence.
-            tokens: its tokens.
-            vectors: (L, T, D), (T, D), (L, D) or (D,), as the store's meta says.
+            text: text of the sentence.
+            tokens: tokens of the sentence.
+            vectors: (L, T, D), (T, D), (L, D) or (D,), according to the store's meta.
         """
         self._check_open()
         check_kinds(text, tokens, vectors, "the record")
@@ -123,11 +123,11 @@ class StoreWriter:
         self._text_hashes.append(sentence_hash(data["texts"]))
 
     def commit(self, note: Mapping[str, Any] | None = None, arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Make what was added since the last commit a chunk that stays.
+        """Store what was added since the last commit as a permanent chunk.
 
         Args:
-            note: what the next writer should know; JSON values.
-            arrays: more of that.
+            note: JSON values for the next writer.
+            arrays: arrays for the next writer.
         """
         self._check_open()
         try:
@@ -166,9 +166,9 @@ class StoreWriter:
         write_text_atomic(chunk_path(self.path, self._number, "json"), json.dumps(manifest))
 
     def close(self) -> None:
-        """Throw away what was not committed and let others write."""
+        """Discard what was not committed and release the lock."""
         for file in self._files.values():
-            with suppress(OSError):  # a full disk: what could not be flushed is thrown away anyway
+            with suppress(OSError):  # a full disk: what could not be flushed is discarded in any case
                 file.close()
         for part in self._files:
             self._temporary(part).unlink(missing_ok=True)
@@ -189,7 +189,7 @@ class StoreWriter:
 
     @contextmanager
     def _naming_the_store(self) -> Iterator[None]:
-        """Let an `OSError` name the store, not one of its files."""
+        """Make an `OSError` name the store, not one of its files."""
         try:
             with naming_destination(self.path):
                 yield
@@ -219,7 +219,7 @@ class StoreWriter:
 
 
 def delete_store(path: str | Path) -> None:
-    """Remove a store and nothing else, last chunk first: what a kill leaves of it is a smaller store."""
+    """Remove a store and nothing else, last chunk first, so that a kill leaves a smaller valid store."""
     path = check_path("path", path)
     if not path.is_dir():
         raise FormatError(f"{path} does not exist, so that there is no vector store to remove: check the path.")

@@ -1,7 +1,7 @@
-"""Cut a stream of inputs into windows: what is read ahead, deduplicated and batched together.
+"""Split a stream of inputs into windows: inputs that are read ahead, deduplicated and batched together.
 
-A window is large enough for full batches and small enough for constant memory. Where it ends depends on its own inputs
-alone, so a run that starts again at a window's edge forms the same batches.
+A window is large enough for full batches and small enough for constant memory. Its end depends only on its own inputs,
+so a run that resumes at the beginning of a window forms the same batches.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ Text = TypeVar("Text", bound=str | Sequence[str])
 
 
 def cut_windows(inputs: Iterable[Text], step: int = 1, most: int | None = None) -> Iterator[list[Text]]:
-    """Windows of at most `most` inputs (`WINDOW_INPUTS`), a multiple of `step`, ending early where inputs are long."""
+    """Windows of at most `most` inputs (`WINDOW_INPUTS`), a multiple of `step`; fewer if the inputs are long."""
     window: list[Text] = []
     characters = 0
     most = max(1, (most or WINDOW_INPUTS) // step) * step

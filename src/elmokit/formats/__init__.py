@@ -1,7 +1,7 @@
 """Every file format of a biLM: `load` reads any of them, `save` writes three.
 
-A name is looked up in this order: a path that exists, a model inside the package (`mini`), a published model
-(`original`, `many-langs/de` …), a Hub id. Importing this loads no torch, nor does a name that is nothing.
+A name is looked up in this order: an existing path, a model inside the package (`mini`), a published model (`original`,
+`many-langs/de` …), a Hub id. Importing this module does not load torch, nor does looking up an unknown name.
 """
 
 import os.path
@@ -46,19 +46,19 @@ def load(source: str | Path, *, weights: str | Path | None = None) -> "BiLM":
     """Load a biLM of any known format, in eval mode, float32, on the CPU.
 
     Args:
-        source: a path (directory, zip, one of a model's files, or the folder of a finished run), "mini" for the model
+        source: a path (folder, zip, one of a model's files, or the folder of a finished run), "mini" for the model
             inside the package, a published name such as "original" or "many-langs/de", or a Hub id such as
             "owner/name", optionally with "@revision".
-        weights: the HDF5 file of a bilm model whose options do not lie beside it; `source` is then the options file.
+        weights: the HDF5 file of a bilm model whose options are in another folder; `source` is then the options file.
 
     Raises:
-        ElmokitError: one sentence on what is wrong with the name or the files, and what to do.
+        ElmokitError: says in one sentence what is wrong with the name or the files, and what to do.
     """
     return _load(source, weights)[0]
 
 
 def detect_format(path: str | Path) -> "Format":
-    """Say which format a path is in, without reading any weights."""
+    """Detect the format of a path, without reading any weights."""
     from elmokit.formats.locate import locate
 
     return locate(check_path("path", path)).format
@@ -73,18 +73,18 @@ def save(
     float16: bool = False,
     inputs: Sequence[str | Path] = (),
 ) -> None:
-    """Write a biLM: a directory for native and bilm, a zip for nlpl. Nothing half-written ever has the final name.
+    """Write a biLM atomically: a folder for native and bilm, a zip for nlpl.
 
     Args:
-        bilm: the model.
-        path: the directory or zip to write.
+        bilm: the model to write.
+        path: the folder or zip to write.
         format: "native" (safetensors, config, vocabulary), "bilm" (options + HDF5, for AllenNLP, bilm-tf) or "nlpl".
-        overwrite: replace a model that `save` wrote in this format; anything else that exists is left alone.
-        float16: round the weights to half the space, which makes another model of it; native only.
+        overwrite: replace a model that `save` wrote in this format; any other existing file or folder is refused.
+        float16: round the weights to 16 bits, which halves the size and changes the model; native only.
         inputs: files and folders that must not be replaced, such as the model's source.
 
     Raises:
-        FormatError: if `path` exists and may not be replaced, or the format cannot hold the model.
+        FormatError: if `path` exists and may not be replaced, or the format cannot represent the model.
     """
     from elmokit.model.bilm import BiLM
 
@@ -125,7 +125,7 @@ def save(
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What `elmokit info` tells of a model."""
+    """What `elmokit info` shows about a model."""
 
     source: str
     format: "Format"
@@ -137,22 +137,22 @@ class ModelInfo:
     vocab_size: int | None
     softmax: bool
     fingerprint: str
-    """SHA-256 of what decides the model's output: equal in every format."""
+    """SHA-256 of everything that affects the model's output: equal in every format."""
     files: dict[str, str]
     """SHA-256 of each file."""
     config: ElmoConfig
     version: str | None = None
-    """Of a model inside the package, as are its card's text and header."""
+    """Version of a packaged model; other models have no version, card or card metadata."""
     card: str | None = None
     card_metadata: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON."""
+        """The information as plain values for JSON."""
         return asdict(replace(self)) | {"config": self.config.model_dump(mode="json")}
 
 
 def describe(source: str | Path) -> ModelInfo:
-    """Load a model and tell what it is."""
+    """Load a model and describe it."""
     bilm, location, package = _load(source, None)
     from elmokit.formats.parts import fingerprint
 
@@ -177,7 +177,7 @@ def describe(source: str | Path) -> ModelInfo:
 
 
 class _Source(NamedTuple):
-    """The local path of what a user named, and what is known of it besides."""
+    """The local path of the model that a user named, and what else is known about it."""
 
     path: Path
     languages: tuple[str, ...] = ()
@@ -201,7 +201,7 @@ def _load(source: str | Path, weights: str | Path | None) -> tuple["BiLM", "Loca
 
 
 def _resolve(source: str | Path) -> _Source:
-    """Find what a user named, and fetch it if need be."""
+    """Find the model that a user named, and download it if necessary."""
     path = check_path("source", source)
     if isinstance(source, Path) or os.path.exists(path):  # false, not an error, for a name that no file can have
         packaged.warn_of_shadow(source)
@@ -223,7 +223,7 @@ def _resolve(source: str | Path) -> _Source:
 
 
 def _not_found(source: str) -> str:
-    """Where a name was looked for before the Hub, with the near names of each place."""
+    """Where a name was looked up before the Hub, with similar names from each place."""
     near = [*packaged.suggest(source), *published.suggest(source)]
     hint = f" (did you mean {' or '.join(near)}?)" if near else ""
     name = source[:100]
@@ -261,10 +261,10 @@ def _files(location: "Location") -> list[Path]:
 
 
 def check_source(source: str | Path) -> None:
-    """Refuse a name that no model has, without loading torch or fetching anything; what the Hub has is left to `load`.
+    """Refuse a name that no model has, without loading torch or downloading; Hub ids are left to `load`.
 
     Raises:
-        ElmokitError: as `load` does.
+        ElmokitError: the same error as `load`.
     """
     if isinstance(source, Path) or os.path.exists(source) or source.strip().lower() in packaged.NAMES:
         return

@@ -10,8 +10,8 @@ from elmokit.errors import DownloadError
 from elmokit.formats.published import is_published_form
 from elmokit.text.files import file_sha256
 
-# What our readers read and nothing else: no pickle but the three of ELMoForManyLangs, which are opened with
-# weights_only=True. `*` crosses folders in these patterns; a name without it is at the root only.
+# Only what our readers read: no pickles except the three of ELMoForManyLangs, which are opened with weights_only=True.
+# `*` also matches folders in these patterns; a name without it matches at the root only.
 HUB_PATTERNS = (
     "config.json",
     "model.safetensors",
@@ -36,7 +36,7 @@ _TRUE = {"1", "ON", "YES", "TRUE"}
 
 
 def offline_variable() -> str | None:
-    """The name of the environment variable that forbids the network, or None if none does."""
+    """The name of the environment variable that forbids network access, or None."""
     for name in ("ELMOKIT_OFFLINE", "HF_HUB_OFFLINE"):
         if os.environ.get(name, "").upper() in _TRUE:
             return name
@@ -46,8 +46,8 @@ def offline_variable() -> str | None:
 def looks_like_hub_id(name: str) -> bool:
     """Whether `name` has the form of a Hub id, `owner/name` or `owner/name@revision`.
 
-    Names of the form of our own table (`many-langs/…`, `aligned/…`, `nlpl/<number>`) do not count, so that a slip in
-    one is not looked for on the Hub. Whether a local path of that name exists is for the caller to see first.
+    Names in the form of our own table (`many-langs/…`, `aligned/…`, `nlpl/<number>`) do not count, so that a mistyped
+    one is not looked up on the Hub. The caller must check first whether a local path of that name exists.
     """
     match = _HUB_ID.fullmatch(name)
     if match is None or is_published_form(match["repo"]):
@@ -57,35 +57,35 @@ def looks_like_hub_id(name: str) -> bool:
 
 
 def parse_hub_id(name: str) -> tuple[str, str | None]:
-    """Split `owner/name@revision` into the repository's id and the revision, which may be absent.
+    """Split `owner/name@revision` into the id of the repository and the optional revision.
 
     Raises:
-        DownloadError: If `name` is not of that form.
+        DownloadError: If `name` does not have that form.
     """
     match = _HUB_ID.fullmatch(name)
     if match is None or not looks_like_hub_id(name):
         raise DownloadError(
-            f"'{name}' is no Hub id: write owner/name or owner/name@revision, with letters, digits, '-', '_' and '.'."
+            f"'{name}' is not a Hub id: write owner/name or owner/name@revision, in letters, digits, '-', '_' and '.'."
         )
     return match["repo"], match["revision"]
 
 
 def fetch_hub(repo_id: str, *, revision: str | None = None, progress: bool | None = None) -> Path:
-    """Give the local copy of a Hub repository, with only the files that our formats read.
+    """Return the local copy of a Hub repository, with only the files that our formats read.
 
     The cache, the endpoint and the access token are those of `huggingface_hub` (`HF_HOME`, `HF_ENDPOINT`, `hf auth
-    login`). Files that the Hub names by their SHA-256 (all large ones) are checked against it on every call.
+    login`). Files that the Hub names by their SHA-256 (all large ones) are verified on every call.
 
     Args:
-        repo_id: `owner/name`; `owner/name@revision` is understood too.
-        revision: A branch, tag or commit; None is the main branch.
-        progress: Show bars on stderr; None shows them if stderr is a terminal.
+        repo_id: `owner/name` or `owner/name@revision`.
+        revision: A branch, tag or commit; None means the main branch.
+        progress: Show progress bars on stderr; None shows them if stderr is a terminal.
 
     Returns:
         The folder of the snapshot.
 
     Raises:
-        DownloadError: If the repository cannot be had, holds no file that we read, or does not verify.
+        DownloadError: If the repository cannot be downloaded, has no file that we read, or does not verify.
     """
     repo_id, inline = parse_hub_id(repo_id)
     revision = revision or inline
@@ -109,7 +109,7 @@ def _snapshot(repo_id: str, revision: str | None, *, progress: bool) -> Path:
         def __init__(self, *args: object, **kwargs: object) -> None:
             super().__init__(*args, **(kwargs | {"disable": not progress}))
 
-    transport_error: type[Exception] = getattr(errors, "HTTPError", OSError)  # its HTTP library's base class
+    transport_error: type[Exception] = getattr(errors, "HTTPError", OSError)  # base class of errors in its HTTP library
     try:
         return Path(
             snapshot_download(
@@ -125,7 +125,7 @@ def _snapshot(repo_id: str, revision: str | None, *, progress: bool) -> Path:
 
 
 def _sentence(repo_id: str, revision: str | None, error: Exception) -> str:
-    """One sentence for what `huggingface_hub` raised: what failed and what to do."""
+    """One sentence for an error of `huggingface_hub`: what failed and what to do."""
     from huggingface_hub import errors
 
     where = f"The Hub repository '{repo_id}'"
@@ -152,7 +152,7 @@ def _sentence(repo_id: str, revision: str | None, error: Exception) -> str:
 
 
 def _verify_blob(path: Path) -> None:
-    """Compare a file with the SHA-256 that its blob in the Hub's cache is named by, where it is."""
+    """Compare a file with the SHA-256 in the name of its blob in the Hub's cache, if the name has one."""
     blob = path.resolve()
     if not re.fullmatch(r"[0-9a-f]{64}", blob.name):
         return  # small files are named by their git id, and caches without symbolic links by the file's own name

@@ -1,10 +1,10 @@
-"""Bring one file over HTTP: resumable, counted, hashed, never under its final name before it is whole.
+"""Download one file over HTTP: resumable, counted, hashed, and under its final name only when it is complete.
 
-Beside the target stand `<name>.partial` (the bytes so far) and `<name>.partial.origin` (URL, validators and length
-that the server announced when those bytes began). A later attempt asks for the rest only, on the condition that the
-server's file is still the same one; otherwise it starts again from nothing.
+Beside the target are `<name>.partial` (the bytes so far) and `<name>.partial.origin` (URL, validators and length that
+the server announced when the download began). A later attempt requests only the rest, on the condition that the
+server's file is still the same; otherwise it starts over.
 
-Every network failure becomes a `DownloadError` here; an `OSError` that leaves this module is the disk's.
+Every network failure becomes a `DownloadError` here; an `OSError` raised by this module comes from the disk.
 """
 
 import hashlib
@@ -34,21 +34,21 @@ _TRANSIENT_ERRORS = (ConnectionError, TimeoutError, http.client.HTTPException)
 _LASTING_ERRORS = (ConnectionRefusedError, http.client.InvalidURL)
 
 DownloadCallback = Callable[[str, int, int | None], None]
-"""Called as (file name, bytes so far, bytes in all if known) while a file grows."""
+"""Receives the file name, the bytes so far, and the total if known."""
 
 
 def back_off(attempt: int) -> None:
-    """Wait before attempt number `attempt` + 1: 1, 2, 4, 8 … seconds, at most 30."""
+    """Wait before attempt `attempt` + 1: 1, 2, 4, 8 … seconds, at most 30."""
     time.sleep(min(2.0**attempt, 30.0))
 
 
 class _TransientError(Exception):
-    """A failure that another attempt may not meet; its text completes "… after 5 attempts: "."""
+    """A failure that may not occur at another attempt; its text completes "… after 5 attempts: "."""
 
 
 @dataclass(frozen=True)
 class _Origin:
-    """What the server said of the file when its first byte arrived."""
+    """What the server announced about the file when the download began."""
 
     url: str
     etag: str | None
@@ -57,12 +57,12 @@ class _Origin:
 
     @property
     def validator(self) -> str | None:
-        """What to send as If-Range; a weak ETag is not allowed there."""
+        """The value of If-Range; a weak ETag is not allowed there."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
 
 
 class _Partial:
-    """The bytes so far, their running SHA-256, and where they come from."""
+    """The bytes so far, their running SHA-256, and their origin."""
 
     def __init__(self, target: Path, url: str) -> None:
         self.target, self.url = target, url
@@ -82,14 +82,14 @@ class _Partial:
         try:
             return _Origin(**json.loads(self.note_path.read_text(encoding="utf-8")))
         except (OSError, ValueError, TypeError):
-            return None  # absent or not ours: the bytes cannot be trusted, start again
+            return None  # absent or unknown: the bytes cannot be trusted, so start over
 
     @property
     def is_complete(self) -> bool:
         return self.origin is not None and self.size == self.origin.total
 
     def restart(self, origin: _Origin) -> None:
-        """Forget the bytes first, then note the new origin: the other order could join two files."""
+        """Drop the bytes first, then store the new origin: the other order could join two files."""
         self.path.write_bytes(b"")
         self.size, self.hasher, self.origin = 0, hashlib.sha256(), origin
         write_text_atomic(self.note_path, json.dumps(asdict(origin), indent=1) + "\n")
@@ -114,18 +114,18 @@ class _Partial:
 def download_file(
     url: str, target: Path, *, known_sha256: str | None, record: Callable[[str], None], report: DownloadCallback
 ) -> None:
-    """Download `url` to `target`, resuming what an earlier attempt left.
+    """Download `url` to `target`, resuming an earlier attempt if there was one.
 
     Args:
         url: An http or https address.
-        target: The final path; its folder exists and nobody else downloads to it now.
-        known_sha256: The sum that the file must have, if one is known.
-        record: Called with the file's sum just before it takes its final name.
-        report: Called while the file grows.
+        target: The final path; its folder must exist, and no other process may be downloading to it.
+        known_sha256: The expected SHA-256, if known.
+        record: Receives the SHA-256 of the file just before it gets its final name.
+        report: Receives the progress.
 
     Raises:
-        DownloadError: If the file cannot be had or is not what it should be.
-        OSError: If the disk fails; what was received stays for the next attempt.
+        DownloadError: If the file cannot be downloaded or does not verify.
+        OSError: If the disk fails; the bytes received are kept for the next attempt.
     """
     partial = _Partial(target, url)
     for attempt in range(MAX_ATTEMPTS):
@@ -153,7 +153,7 @@ def download_file(
 
 
 def _receive(partial: _Partial, report: DownloadCallback) -> None:
-    """Make one request and write what comes; return only when the file is whole."""
+    """Make one request and write the response; return only when the file is complete."""
     response = _open(partial)
     if response is None:
         return
@@ -181,7 +181,7 @@ def _receive(partial: _Partial, report: DownloadCallback) -> None:
 
 
 def _open(partial: _Partial) -> http.client.HTTPResponse | None:
-    """Ask for the file or its missing end; None if the server says that nothing is missing."""
+    """Request the file or the missing rest; None if the server says that nothing is missing."""
     headers = {"User-Agent": f"elmokit/{__version__}"}
     validator = partial.origin.validator if partial.origin and partial.size else None
     if validator:
@@ -208,7 +208,7 @@ def _open(partial: _Partial) -> http.client.HTTPResponse | None:
 
 
 def _continues(response: http.client.HTTPResponse, partial: _Partial) -> bool:
-    """Whether a 206 answer starts where our bytes end and belongs to the same version of the file."""
+    """Whether a 206 response starts where our bytes end and belongs to the same version of the file."""
     ranges = re.fullmatch(r"bytes (\d+)-\d+/(\d+|\*)", response.headers.get("Content-Range", ""))
     if ranges is None or partial.origin is None or int(ranges[1]) != partial.size:
         return False
@@ -285,7 +285,8 @@ class _WebOnly(urllib.request.HTTPRedirectHandler):
         if scheme not in ("http", "https") or (req.type == "https" and scheme == "http"):
             fp.close()
             raise DownloadError(
-                f"{req.full_url} redirects to {newurl}, which is not followed: only http and https are, not downwards."
+                f"{req.full_url} redirects to {newurl}, which is not followed: only http(s) is followed, and never "
+                "from https to http."
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 

@@ -1,4 +1,4 @@
-"""Unpack a zip that somebody else made: nothing outside the folder, nothing larger than it says."""
+"""Unpack an untrusted zip: nothing outside the folder, nothing larger than declared."""
 
 import errno
 import lzma
@@ -24,11 +24,11 @@ _DAMAGED = (
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Give a temporary folder with the archive's contents; it is gone when the block ends.
+    """Yield a temporary folder with the archive's contents; it is removed when the block ends.
 
     Raises:
         FormatError: if the archive is damaged.
-        OSError: if the disk of temporary files is full; it names their folder.
+        OSError: if the disk for temporary files is full; it names their folder.
     """
     with tempfile.TemporaryDirectory(prefix="elmokit-") as folder:
         try:
@@ -46,7 +46,7 @@ def unpacked(path: Path) -> Iterator[Path]:
 
 
 def member_names(path: Path) -> list[str]:
-    """What the archive holds, by its table of contents."""
+    """The names in the archive's table of contents."""
     try:
         with zipfile.ZipFile(path) as archive:
             return [_posix(name) for name in archive.namelist()]
@@ -55,7 +55,7 @@ def member_names(path: Path) -> list[str]:
 
 
 def is_zip(path: Path) -> bool:
-    """Whether a file looks like a zip, sound or not."""
+    """Whether a file looks like a zip, damaged or not."""
     try:
         return zipfile.is_zipfile(path)
     except zipfile.BadZipFile:
@@ -63,7 +63,7 @@ def is_zip(path: Path) -> bool:
 
 
 def check_sizes(path: Path) -> None:
-    """Refuse a zip that would swell, for programs that unpack it themselves."""
+    """Refuse a zip that would expand too much, for libraries that unpack it themselves."""
     try:
         with zipfile.ZipFile(path) as archive:
             _check_sizes(archive, path)
@@ -76,7 +76,7 @@ def _brief(error: Exception) -> str:
 
 
 def _posix(name: str) -> str:
-    """A member's name as it was meant: some programs write backslashes."""
+    """A member's name with slashes: some programs write backslashes."""
     return name.replace("\\", "/")
 
 
@@ -86,7 +86,7 @@ def _check_names(archive: zipfile.ZipFile, path: Path) -> None:
         if name.is_absolute() or ".." in name.parts or ":" in member.filename or "\0" in member.orig_filename:
             raise UnsafeFileError(
                 f"{path} would write {member.filename[:60]!r}, outside its own folder: "
-                "this is no model archive; fetch it from a source you trust."
+                "this is not a model archive; fetch it from a source you trust."
             )
         if stat.S_ISLNK(member.external_attr >> 16):
             raise UnsafeFileError(
@@ -112,6 +112,6 @@ def _check_sizes(archive: zipfile.ZipFile, path: Path) -> None:
 def _unpack_member(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> None:
     target = folder / _posix(member.filename)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # zipfile never reads more of a member than its table declares, and that was checked above.
+    # zipfile never reads more of a member than the table of contents declares, which was checked above.
     with archive.open(member) as source, target.open("wb") as sink:
         shutil.copyfileobj(source, sink, 2**20)

@@ -1,8 +1,8 @@
-"""bilm-tf's and AllenNLP's pair of files: options.json and weights in HDF5.
+"""The two files of bilm-tf and AllenNLP: options.json and weights in HDF5.
 
-One table (`_entries`) says where each tensor stands, in which shape, and how it turns into ours and back; reading and
-writing both follow it. What differs from ours: gates are packed i, j, f, o, the input and the recurrent matrix are one,
-and 1 is added to the forget gate by the program, not by the file.
+One table (`_entries`) has the place and shape of each tensor and its conversion to ours and back; both reading and
+writing use it. Differences from our layout: gates are packed i, j, f, o, the input and the recurrent matrix are one
+matrix, and the program, not the file, adds 1 to the forget gate.
 """
 
 import io
@@ -34,7 +34,7 @@ SOFTMAX_BIAS = "lm/softmax/b"
 
 
 class _Entry(NamedTuple):
-    """One dataset of the file and the tensors of ours that it holds."""
+    """One dataset of the file and our tensors that it contains."""
 
     key: str
     shape: tuple[int, ...]
@@ -44,7 +44,7 @@ class _Entry(NamedTuple):
 
 
 def read(options_path: Path, weights_path: Path, vocabulary_path: Path | None = None) -> ModelParts:
-    """Read a model from its two files, and its vocabulary if there is one."""
+    """Read a model from its two files, with its vocabulary if there is one."""
     options = read_options(options_path)
     with Hdf5Reader(weights_path) as file:
         _refuse_one_direction(file, weights_path)
@@ -62,7 +62,7 @@ def read(options_path: Path, weights_path: Path, vocabulary_path: Path | None = 
 
 
 def write(bilm: BiLM, directory: Path, *, weights: str = WEIGHTS) -> None:
-    """Write a model's two files, and its vocabulary as a third if it has one, into an empty directory."""
+    """Write a model's two files, and its vocabulary if it has one, to an empty folder."""
     if isinstance(bilm.config.input, CharacterInput) and bilm.config.input.alphabet != "bytes":
         raise FormatError(
             "this model reads a table of characters (ELMoForManyLangs), which the bilm format cannot hold: "
@@ -87,7 +87,7 @@ def write(bilm: BiLM, directory: Path, *, weights: str = WEIGHTS) -> None:
 
 
 def is_own(path: Path) -> bool:
-    """Whether a folder holds a model that `write` wrote, and nothing else; other tools' models do not count."""
+    """Whether a folder has a model that `write` wrote, and nothing else; models of other tools do not count."""
     try:
         return has_mark((path / OPTIONS).read_bytes()) and not foreign_files(path, {OPTIONS, WEIGHTS, VOCABULARY})
     except OSError:
@@ -95,7 +95,7 @@ def is_own(path: Path) -> bool:
 
 
 def has_mark(options: bytes) -> bool:
-    """Whether the text of an options file says that we wrote it."""
+    """Whether an options file was written by elmokit."""
     try:
         values = json.loads(options)
     except ValueError:
@@ -178,7 +178,7 @@ def _same(key: str, shape: tuple[int, ...], name: str) -> _Entry:
 
 
 def _cell_folder(direction: int, depth: int, *, one_layer: bool) -> str:
-    """bilm-tf dumps models of one layer without the MultiRNNCell level; nobody else reads those."""
+    """bilm-tf writes models of one layer without the MultiRNNCell level; no other program reads those."""
     return f"RNN_{direction}/RNN/" + ("LSTMCell" if one_layer else f"MultiRNNCell/Cell{depth}/LSTMCell")
 
 
@@ -196,7 +196,7 @@ def _refuse_one_direction(file: Hdf5Reader, path: Path) -> None:
 
 
 def _refuse_more_than_declared(config: ElmoConfig, file: Hdf5Reader, options_path: Path) -> None:
-    """Options of a smaller model would otherwise read a part of this one without a word."""
+    """Refuse options of a smaller model, which would otherwise silently read a part of this one."""
     first_beyond = [f"RNN_0/RNN/MultiRNNCell/Cell{config.lstm.num_layers}"]
     if isinstance(config.input, CharacterInput):
         first_beyond += [f"CNN/W_cnn_{len(config.input.filters)}", f"CNN_high_{config.input.num_highway}"]
@@ -209,7 +209,7 @@ def _refuse_more_than_declared(config: ElmoConfig, file: Hdf5Reader, options_pat
 
 
 def _warn_of_readers(config: ElmoConfig) -> None:
-    """Say who cannot read an export, before its user finds out elsewhere."""
+    """Warn about programs that cannot read an export."""
     lacks = []
     if not isinstance(config.input, CharacterInput):
         lacks.append("a character CNN")

@@ -1,4 +1,4 @@
-"""bilm-tf's options.json ↔ our config. Keys that we have no use for are kept and written back."""
+"""Convert bilm-tf's options.json to our config and back. Keys that we do not use are kept and written back."""
 
 import warnings
 from pathlib import Path
@@ -10,9 +10,9 @@ from elmokit.formats.hdf5_file import Hdf5Reader
 from elmokit.text.vocabulary import Vocabulary
 
 MARK = "elmokit_version"
-"""The key by which options that we wrote are known; the peers ignore it."""
+"""The key that marks options written by elmokit; other programs ignore it."""
 TOKENIZER = "elmokit_tokenizer"
-"""The key of the tokenizer that a model was trained with, if it is known; the peers ignore it too."""
+"""The key of the tokenizer that a model was trained with, if known; other programs ignore it."""
 _LSTM = {
     "n_layers": "num_layers",
     "dim": "cell_dim",
@@ -46,7 +46,7 @@ _KNOWN = {
 
 
 def read_options(path: Path) -> dict[str, Any]:
-    """Read the file, and warn once of the keys that neither we nor the peers know."""
+    """Read the file, and warn once about keys that neither elmokit nor bilm-tf or AllenNLP knows."""
     options = read_settings(path)
     if not isinstance(options, dict) or not isinstance(options.get("lstm"), dict):
         raise ConfigError(f"{path} is not a biLM's options file: it needs an object with the key lstm.")
@@ -71,7 +71,7 @@ def read_options(path: Path) -> dict[str, Any]:
 def options_to_config(
     options: dict[str, Any], file: Hdf5Reader, vocabulary: Vocabulary | None, *, origin: str
 ) -> ElmoConfig:
-    """The config of a model, from its options and from which optional tensors its weights hold."""
+    """The config of a model, from its options and the optional tensors that its weights have."""
     lstm = {ours: options["lstm"][theirs] for theirs, ours in _LSTM.items() if theirs in options["lstm"]}
     for theirs, ours in _LSTM.items():
         if ours in ("num_layers", "cell_dim", "projection_dim") and ours not in lstm:
@@ -121,7 +121,7 @@ def _has_projection(file: Hdf5Reader) -> bool:
 def _vocab_size(
     options: dict[str, Any], file: Hdf5Reader, vocabulary: Vocabulary | None, softmax: bool, origin: str
 ) -> Any:
-    """The words of a model that predicts or embeds words: as declared, else as listed."""
+    """The vocabulary size of a model that predicts or embeds words: from the options, or else the vocabulary."""
     if not softmax and "char_cnn" in options:
         return None
     if vocabulary is None:
@@ -132,7 +132,7 @@ def _vocab_size(
 
 
 def _leftover(options: dict[str, Any], *, written: set[str]) -> dict[str, Any]:
-    """What our config does not express, so that export would not write it of itself."""
+    """Options that our config does not represent, so that an export would not write them otherwise."""
     known = {"lstm", "char_cnn", "bidirectional", TOKENIZER} | written
     rest = {key: value for key, value in options.items() if key not in known}
     for section in ("lstm", "char_cnn"):
@@ -146,7 +146,7 @@ def _leftover(options: dict[str, Any], *, written: set[str]) -> dict[str, Any]:
 
 
 def config_to_options(config: ElmoConfig) -> dict[str, Any]:
-    """The options that the peers read: n_characters 262, sizes spelled out, kept keys as they were."""
+    """The options for bilm-tf and AllenNLP: n_characters 262, explicit sizes, kept keys unchanged."""
     kept = dict(config.foreign.get("options", {}))
     stack = config.lstm.model_dump() | {"projection_dim": config.lstm.output_dim}
     options: dict[str, Any] = kept | {

@@ -1,4 +1,4 @@
-"""Read weights from an HDF5 file that somebody else made, trusting nothing in it."""
+"""Read weights from an untrusted HDF5 file."""
 
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,7 @@ class Hdf5Reader(Hdf5File):
         return self._find(key) is not None
 
     def read(self, key: str, shape: tuple[int, ...]) -> NDArray[np.float32]:
-        """The dataset as float32, if it is one of numbers in this very shape."""
+        """The dataset as float32; it must have numbers in exactly this shape."""
         dataset = self._find(key)
         with self.damage_reported(key):
             return self._read_checked(dataset, key, shape)

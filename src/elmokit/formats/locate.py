@@ -1,4 +1,4 @@
-"""Which format a path is in, and which of its files are which."""
+"""Find the format and the files of a model from a path."""
 
 import os.path
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ ACCEPTED = (
     "the last two"
 )
 TASK_MODEL = "task.json"
-"""The file by which a folder is known as a task model's."""
+"""The file that marks the folder of a task model."""
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Location:
 
     format: Format
     directory: Path
-    """Where the files lie; for a zip, the folder inside it."""
+    """The folder of the files; for a zip, the folder inside it."""
     archive: Path | None = None
     options: Path | None = None
     weights: Path | None = None
@@ -35,14 +35,14 @@ class Location:
 
 
 def locate(path: Path, weights: Path | None = None) -> Location:
-    """Find a model by the path of its directory, of its zip, of one of its files or of the finished run that made it.
+    """Find a model by the path of its folder, its zip, one of its files or the finished run that trained it.
 
     Args:
-        path: what the user named.
-        weights: the HDF5 file, where it is not beside its options.
+        path: the path that the user gave.
+        weights: the HDF5 file, if it is not beside its options.
 
     Raises:
-        FormatError: if there is no model; it says what else the path is, if that is known.
+        FormatError: if there is no model; the message says what the path is instead, if known.
     """
     try:
         return _locate(path, weights)
@@ -78,7 +78,7 @@ def _locate(path: Path, weights: Path | None) -> Location:
 
 
 def _what_it_is(path: Path) -> str | None:
-    """A sentence on a path that is something else than a model; None if what went wrong says more."""
+    """A sentence that says what a path is instead of a model; None if the original error says more."""
     kind = identify(path)
     if kind is None or kind.family == MODEL or (kind.family == OTHER and path.suffix == ".zip"):
         return None
@@ -107,13 +107,13 @@ def _locate_directory(path: Path) -> Location:
 
 
 def _locate_zip(path: Path) -> Location:
-    """Look for the model at the root of a zip or in its shallowest folder."""
+    """Look for the model in a zip: at the root first, then in folders, by depth."""
     members = sorted((PurePosixPath(name) for name in member_names(path)), key=lambda member: len(member.parts))
     marks: dict[str, Format] = {nlpl.OPTIONS: "nlpl", many_langs.ENCODER: "many-langs"}
     for member in members:
         if member.name in marks:
             return Location(marks[member.name], Path(member.parent), archive=path)
-    raise FormatError(f"{path} holds neither {nlpl.OPTIONS} nor {many_langs.ENCODER}: it is no zipped model.")
+    raise FormatError(f"{path} holds neither {nlpl.OPTIONS} nor {many_langs.ENCODER}: it is not a zipped model.")
 
 
 def _bilm(options: Path, weights: Path) -> Location:
@@ -131,7 +131,7 @@ def _replaced(path: Path, ending: str) -> str:
 
 
 def _choose(named: Path, found: Sequence[Path]) -> Path | None:
-    """The one that is named as its companion, or the only one there is."""
+    """The file whose name matches, or the only one found."""
     return named if named in found else found[0] if len(found) == 1 else None
 
 

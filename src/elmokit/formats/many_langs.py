@@ -1,7 +1,7 @@
-"""ELMoForManyLangs directories: torch pickles, `.dic` tables and two JSON files. Read only.
+"""ELMoForManyLangs folders: torch pickles, `.dic` tables and two JSON files. Read only.
 
-Sizes come from the tensors; the architecture JSON adds only what no tensor shows: activation, clips and the width of a
-token's row. Its highway has the opposite sign to ours and its gates are packed i, f, j, o.
+Sizes come from the tensors; the architecture JSON adds only what the tensors do not show: activation, clipping and the
+width of a token's row. The sign of its highway is the opposite of ours, and its gates are packed i, f, j, o.
 """
 
 import os
@@ -26,11 +26,11 @@ from elmokit.text.vocabulary import SPECIALS, Vocabulary
 CONFIG, ENCODER, TOKEN_EMBEDDER, CLASSIFIER = "config.json", "encoder.pkl", "token_embedder.pkl", "classifier.pkl"
 _BOUNDARIES = ("<bos>", "<eos>", "<oov>")  # in the order of our SPECIALS
 _RELEASED = re.compile(r"cnn_\d+_\d+_512_4096_sample\.json")
-"""Architecture files of the released models, which come without them; what they say is what is taken by default."""
+"""Architecture files of the released models, which come without them; our defaults equal their values."""
 
 
 def read(directory: Path) -> ModelParts:
-    """Read a model directory; its classifier, if it has one, becomes the softmax."""
+    """Read a model folder; its classifier, if it has one, becomes the softmax."""
     architecture = _read_architecture(directory)
     embedder = _load_pickle(directory / TOKEN_EMBEDDER)
     encoder = _load_pickle(directory / ENCODER)
@@ -86,7 +86,7 @@ def _is_near(path: Path, directory: Path) -> bool:
 
 
 def _read_architecture(directory: Path) -> dict[str, Any]:
-    """Find the architecture JSON where config.json says, else by its name here or in configs/."""
+    """Find the architecture JSON at the path in config.json, or by its name here or in configs/."""
     saved = read_settings(directory / CONFIG)
     named = saved.get("config_path") if isinstance(saved, dict) else None
     if not isinstance(named, str):
@@ -128,14 +128,14 @@ def _load_pickle(path: Path) -> dict[str, Tensor]:
         check_sizes(path)
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch's words on odd pickles; ours follow
+            warnings.simplefilter("ignore")  # torch's warnings on odd pickles; we raise our own error
             tensors = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError:
         raise UnsafeFileError(
-            f"{path} wants to run code or is no torch file: elmokit reads tensors only; "
+            f"{path} wants to run code or is not a torch file: elmokit reads tensors only; "
             "fetch it from a source you trust."
         ) from None
-    except Exception as error:  # on broken bytes torch's unpickler fails in any way that Python can
+    except Exception as error:  # on damaged bytes torch's unpickler can raise any exception
         reason = str(error).strip().splitlines()[0][:150] if str(error).strip() else type(error).__name__
         raise WeightsError(f"{path} is cut short or damaged ({reason}): fetch it again.") from None
     if not isinstance(tensors, dict) or not all(isinstance(value, Tensor) for value in tensors.values()):
@@ -146,7 +146,7 @@ def _load_pickle(path: Path) -> dict[str, Tensor]:
 
 
 def _check_layout(path: Path, name: str, tensor: Tensor) -> None:
-    """Refuse a tensor that we could not take apart, or whose numbers are not all in the file."""
+    """Refuse a tensor that we could not convert, or whose numbers are not all in the file."""
     if tensor.layout != torch.strided or tensor.device.type != "cpu" or tensor.is_quantized:
         raise WeightsError(f"{path}: tensor {name} is not a plain array, as every weight is.")
     if tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
@@ -164,7 +164,7 @@ def _check_layout(path: Path, name: str, tensor: Tensor) -> None:
 
 
 def _refuse_gaps(directory: Path, tensors: dict[str, Tensor], characters: CharacterInput, num_layers: int) -> None:
-    """As sizes come from the tensors, a missing one would otherwise pass for a smaller model."""
+    """Refuse missing tensors: sizes come from the tensors, so the model would otherwise appear smaller."""
     for prefix, expected in (
         *((f"{direction}_layer_", 4 * num_layers) for direction in ("forward", "backward")),
         ("convolutions.", 2 * len(characters.filters)),
@@ -189,7 +189,7 @@ def _embedder_tensors(embedder: dict[str, Tensor]) -> dict[str, Tensor]:
 
 
 def _read_softmax(directory: Path, word_ids: dict[str, int] | None) -> tuple[Vocabulary | None, dict[str, Tensor]]:
-    """The classifier with its rows in the order of our vocabularies: boundaries and unknown first."""
+    """The classifier with its rows in the order of our vocabularies: special tokens first."""
     path = directory / CLASSIFIER
     if not path.exists() or not (directory / "word.dic").exists():
         return None, {}
@@ -200,8 +200,8 @@ def _read_softmax(directory: Path, word_ids: dict[str, int] | None) -> tuple[Voc
     table = read_dictionary(directory / "word.dic", num_rows=len(weight)) if word_ids is None else word_ids
     words = [f"<unused-{index}>" for index in range(len(weight))]
     for word, index in table.items():
-        if index < len(words) and word not in SPECIALS:  # as a word of the text it cannot be told from ours
-            words[index] = word.strip()  # as a vocabulary file holds it
+        if index < len(words) and word not in SPECIALS:  # it would look like one of our special tokens
+            words[index] = word.strip()  # as stored in a vocabulary file
     order = [table[mark] for mark in _BOUNDARIES if mark in table]
     if len(order) != len(_BOUNDARIES) or max(table.values()) >= len(weight) or len(bias) != len(weight):
         raise WeightsError(

@@ -1,4 +1,4 @@
-"""elmokit's own model directory: config.json, model.safetensors and, where the model needs them, its word lists."""
+"""elmokit's own model folder: config.json, model.safetensors and, if the model needs them, its word lists."""
 
 import json
 from pathlib import Path
@@ -24,7 +24,7 @@ _FORMAT, _VERSION = "elmokit", 1
 
 
 def read(directory: Path) -> ModelParts:
-    """Read a model directory."""
+    """Read a model folder."""
     settings = read_settings(directory / CONFIG)
     config = parse_config(_model_section(settings, directory / CONFIG), origin=str(directory / CONFIG))
     vocabulary = None
@@ -67,7 +67,7 @@ def _model_section(settings: Any, path: Path) -> Any:
 
 
 def write(bilm: BiLM, directory: Path, *, float16: bool = False) -> None:
-    """Write a model's files into an empty directory; with `float16` its weights take half the space, rounded."""
+    """Write a model's files to an empty folder; `float16` rounds the weights, which halves their size."""
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in bilm.state_dict().items()}
     if float16:
         tensors = {name: _rounded(name, tensor) for name, tensor in tensors.items()}
@@ -88,7 +88,7 @@ def write(bilm: BiLM, directory: Path, *, float16: bool = False) -> None:
 
 
 def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str] | None = None) -> None:
-    """Write a safetensors file; a full disk is an `OSError`, as it is for every other file."""
+    """Write a safetensors file; a full disk raises an `OSError`, as for every other file."""
     try:
         save_file(tensors, path, metadata=metadata)
     except SafetensorError as error:
@@ -96,7 +96,7 @@ def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str
 
 
 def is_own(path: Path) -> bool:
-    """Whether a folder holds a model that `write` wrote, and nothing else."""
+    """Whether a folder has a model that `write` wrote, and nothing else."""
     try:
         settings = json.loads((path / CONFIG).read_text(encoding="utf-8"))
     except (OSError, ValueError):

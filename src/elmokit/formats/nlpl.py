@@ -1,4 +1,4 @@
-"""simple_elmo's and NLPL's layout: options.json, model.hdf5 and vocab.txt, in a zip or a directory."""
+"""The layout of simple_elmo and NLPL: options.json, model.hdf5 and vocab.txt, in a zip or a folder."""
 
 import json
 import zipfile
@@ -14,14 +14,14 @@ _MAX_OPTIONS = 1_000_000
 
 
 def read(directory: Path) -> ModelParts:
-    """Read a model from a directory, or from what was unpacked of a zip."""
+    """Read a model from a folder, which may be an unpacked zip."""
     vocabulary = next((directory / name for name in VOCABULARIES if (directory / name).exists()), None)
     parts = bilm_hdf5.read(directory / OPTIONS, directory / WEIGHTS, vocabulary)
     return parts.with_languages(_languages(directory / META))
 
 
 def is_own(path: Path) -> bool:
-    """Whether a zip holds a model that `write` wrote."""
+    """Whether a zip has a model that `write` wrote."""
     try:
         with zipfile.ZipFile(path) as archive:
             return archive.getinfo(OPTIONS).file_size < _MAX_OPTIONS and bilm_hdf5.has_mark(archive.read(OPTIONS))
@@ -30,7 +30,7 @@ def is_own(path: Path) -> bool:
 
 
 def _languages(meta_path: Path) -> tuple[str, ...]:
-    """NLPL's meta.json names the language of each corpus; a file that does not is no reason to fail."""
+    """The languages of the corpora in NLPL's meta.json; empty if the file does not name them."""
     try:
         meta = json.loads(meta_path.read_text(encoding="utf-8"))
         return tuple(dict.fromkeys(str(corpus["language"]) for corpus in meta["corpus"]))
@@ -39,7 +39,7 @@ def _languages(meta_path: Path) -> tuple[str, ...]:
 
 
 def write(bilm: BiLM, path: Path, scratch: Path) -> None:
-    """Write a zip; `scratch` is an empty directory for the files that go into it."""
+    """Write a zip; `scratch` is an empty folder for the files to put into it."""
     bilm_hdf5.write(bilm, scratch, weights=WEIGHTS)
     if bilm.config.languages:
         meta = {"corpus": [{"language": language} for language in bilm.config.languages]}

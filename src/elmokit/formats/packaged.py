@@ -1,8 +1,8 @@
-"""The models inside the package: loaded by name, offline, and checked against the sums they were packaged with.
+"""The models inside the package: loaded by name, offline, and checked against their packaged SHA-256 sums.
 
-Each is a native directory `models/NAME` with float16 weights, its card (`README.md`) and `sums.json`: name, version,
-fingerprint and the SHA-256 of every other file. The sums are there to find damage, such as a file that a copy lost or
-an editor changed; they lie beside the files, so they are no proof against intent.
+Each is a native folder `models/NAME` with float16 weights, its card (`README.md`) and `sums.json`: name, version,
+fingerprint and the SHA-256 of every other file. The sums detect damage, such as a missing or edited file; they are
+stored beside the files, so they do not protect against deliberate changes.
 """
 
 import difflib
@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parents[1] / "models"
 NAMES = ("mini",)
 CARD, SUMS = "README.md", "sums.json"
 MAX_BYTES = 35_000_000
-"""What a packaged model may take: everyone who installs elmokit downloads it."""
+"""Maximum size of a packaged model, which everyone who installs elmokit downloads."""
 
 _VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 _REMEDY = "`pip install --force-reinstall --no-deps elmokit` brings it back, in a checkout restore the folder"
@@ -32,16 +32,16 @@ _REMEDY = "`pip install --force-reinstall --no-deps elmokit` brings it back, in 
 
 @dataclass(frozen=True)
 class PackagedModel:
-    """A model of the package, whole as far as its sums tell."""
+    """A model of the package, verified by its sums."""
 
     name: str
     version: str
-    """Counts the releases of this name: other weights, other version."""
+    """Version of the model with this name; it changes whenever the weights change."""
     fingerprint: str
-    """`elmokit.formats.fingerprint` of the model that loading gives."""
+    """`elmokit.formats.fingerprint` of the loaded model."""
     path: Path
     files: dict[str, str]
-    """SHA-256 of each file but the sums themselves."""
+    """SHA-256 of each file except `sums.json`."""
 
     @property
     def card(self) -> str:
@@ -58,13 +58,13 @@ class PackagedModel:
 
 
 def find_packaged(name: str) -> PackagedModel | None:
-    """Look a packaged model up by name, in any case of letters, and check its files.
+    """Look up a packaged model by name, ignoring case, and check its files.
 
     Returns:
-        The model, or None if the name is not a packaged one.
+        The model, or None if no packaged model has this name.
 
     Raises:
-        FormatError: if a file is missing or not the one that was packaged.
+        FormatError: if a file is missing or has changed.
     """
     key = name.strip().lower()
     if key not in NAMES:
@@ -86,7 +86,7 @@ def find_packaged(name: str) -> PackagedModel | None:
 
 
 def warn_of_shadow(source: str | Path) -> None:
-    """Say which model is used where a file or folder of the working directory has a packaged model's name."""
+    """Warn if a file or folder in the working directory has the name of a packaged model and is used instead."""
     if isinstance(source, str) and source in NAMES:
         warnings.warn(
             f"{source} is read from the working directory ({Path(source).resolve()}), which hides the packaged model "
@@ -102,19 +102,21 @@ def suggest(name: str) -> list[str]:
 
 
 def write_packaged(bilm: "BiLM", *, name: str, version: str, card: str, overwrite: bool = False) -> PackagedModel:
-    """Put a model into the package, rounded to float16, with its card and sums: all of it or nothing.
+    """Add a model to the package atomically, rounded to float16, with its card and sums.
 
     Args:
         bilm: the model; it must have a softmax, for the commands that predict words.
         name: one of `NAMES`.
         version: a number such as "1".
-        card: the model card; it must name the fingerprint of the rounded weights, so that its figures are theirs.
-        overwrite: replace a model of this name.
+        card: the model card; it must name the fingerprint of the rounded weights, so that its figures refer to them.
+        overwrite: replace an existing model with this name.
     """
     if name not in NAMES:
-        raise ConfigError(f"{name!r} is no packaged model's name: choose {', '.join(NAMES)}, or add it to NAMES.")
+        raise ConfigError(
+            f"{name!r} is not the name of a packaged model: choose {', '.join(NAMES)}, or add it to NAMES."
+        )
     if not _VERSION.fullmatch(version):
-        raise ConfigError(f"version {version!r} is no version of a model: give a number such as 1 or 1.2.")
+        raise ConfigError(f"version {version!r} is not a version number: give a number such as 1 or 1.2.")
     if not bilm.config.softmax:
         raise ConfigError("the model has no softmax, so score and finetune would not work: give one that kept it.")
     from elmokit.formats import native
@@ -143,7 +145,7 @@ def write_packaged(bilm: "BiLM", *, name: str, version: str, card: str, overwrit
 
 
 def _read_sums(name: str) -> PackagedModel:
-    from elmokit.formats import native  # loads torch, which names that are not packaged do not need
+    from elmokit.formats import native  # loads torch, which is needed only for packaged names
 
     path = FOLDER / name
     if not path.is_dir():

@@ -1,4 +1,4 @@
-"""What every format reads a model into, and the one way to make a biLM of it."""
+"""The common result of reading any format, and the function that turns it into a biLM."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 
 @dataclass(frozen=True)
 class ModelParts:
-    """A model as files hold it: settings, tensors under our names, and its word lists."""
+    """A model as read from files: settings, tensors under our names, and word lists."""
 
     config: ElmoConfig
     tensors: dict[str, Tensor]
@@ -27,14 +27,14 @@ class ModelParts:
     indexer: TableIndexer | None = None
 
     def with_languages(self, languages: tuple[str, ...]) -> "ModelParts":
-        """The same with its languages filled in, unless its files named some."""
+        """A copy with the languages filled in, unless its files named some."""
         if self.config.languages or not languages:
             return self
         return replace(self, config=self.config.model_copy(update={"languages": languages}))
 
 
 def read_spare_vocabulary(path: Path) -> Vocabulary | None:
-    """The vocabulary of a model that needs none; one that cannot be used is left out, with a warning."""
+    """The vocabulary of a model that does not need one; an unusable one is ignored with a warning."""
     try:
         return read_vocabulary(path)
     except InputError as error:
@@ -47,13 +47,13 @@ def read_spare_vocabulary(path: Path) -> Vocabulary | None:
 
 
 def empty_model(config: ElmoConfig, vocabulary: Vocabulary | None, indexer: TableIndexer | None) -> BiLM:
-    """A biLM whose tensors have shapes and no storage."""
+    """A biLM whose tensors have shapes but no storage."""
     with torch.device("meta"):
         return BiLM(config, vocabulary=vocabulary, indexer=indexer)
 
 
 def assemble(parts: ModelParts, *, origin: str) -> BiLM:
-    """Make the biLM, in eval mode and float32, and check that every tensor is there in the right shape."""
+    """Build the biLM, in eval mode and float32, and check that all tensors exist and have the right shapes."""
     bilm = empty_model(parts.config, parts.vocabulary, parts.indexer)
     check_shapes(
         {name: tuple(tensor.shape) for name, tensor in parts.tensors.items()}, expected_shapes(bilm), origin=origin
@@ -71,7 +71,7 @@ def expected_shapes(bilm: BiLM) -> dict[str, tuple[int, ...]]:
 
 
 def check_shapes(found: dict[str, tuple[int, ...]], expected: dict[str, tuple[int, ...]], *, origin: str) -> None:
-    """Name the first tensor that is missing, unknown or of another shape."""
+    """Raise an error for the first tensor that is missing, unknown or of the wrong shape."""
     for name, shape in expected.items():
         if name not in found:
             raise WeightsError(f"{origin} lacks the tensor {name} {shape}: the file is incomplete; fetch it again.")
@@ -93,7 +93,7 @@ def shape_error(origin: str, name: str, found: tuple[int, ...], expected: tuple[
 
 
 def fingerprint(bilm: BiLM) -> str:
-    """SHA-256 of what decides a model's output, the same in every file format that keeps the model whole."""
+    """SHA-256 of everything that affects a model's output; the same in every format that loses nothing."""
     digest = hashlib.sha256()
     has_words = bilm.config.softmax or bilm.config.input.kind == "tokens"
     settings = bilm.config.model_dump(mode="json", exclude={"foreign", "languages", "tokenizer"})

@@ -1,8 +1,8 @@
-"""The published models by name: where their files are and what is known of them.
+"""The published models by name: the addresses of their files, and what is known about them.
 
 Names: `small`, `medium`, `original`, `original-5.5b` (English, AllenNLP); `aligned/<code>`; `many-langs/<code>` with
 ISO 639 codes or English language names; `nlpl/<number>` for any entry of the NLPL repository, version 2.0.
-No publisher gives checksums, so `sha256` is None throughout; a sum entered here is enforced.
+No publisher gives checksums, so `sha256` is None for all files; a sum entered here is enforced.
 """
 
 import difflib
@@ -15,7 +15,7 @@ _ALLENNLP = "https://allennlp.s3.amazonaws.com/models/elmo"
 _ALIGNED = "https://s3-us-west-2.amazonaws.com/allennlp/models/multilingual_elmo"
 _NLPL = "http://vectors.nlpl.eu/repository"
 
-_NO_LICENCE = "no license is stated beside the files: ask the publisher before you pass them on"
+_NO_LICENSE = "no license is stated beside the files: ask the publisher before you pass them on"
 
 
 @dataclass(frozen=True)
@@ -23,9 +23,9 @@ class RemoteFile:
     """One file of a published model."""
 
     url: str
-    """Where it is; http or https."""
+    """Address of the file; http or https."""
     sha256: str | None = None
-    """Its SHA-256 in hexadecimal where the publisher gives one; enforced after every download."""
+    """SHA-256 in hexadecimal, if the publisher gives it; enforced after every download."""
 
     @property
     def name(self) -> str:
@@ -42,13 +42,13 @@ class PublishedModel:
     files: tuple[RemoteFile, ...]
     """An options file and a weights file, or a single zip."""
     languages: tuple[str, ...] = ()
-    """ISO 639 codes; empty where the catalogue of the publisher says it."""
+    """ISO 639 codes; empty if only the publisher's catalog has them."""
     publisher: str = ""
     """Who published it."""
     note: str = ""
     """Size, training data and peculiarities, in a few words."""
-    license: str = _NO_LICENCE
-    """What is known of the terms."""
+    license: str = _NO_LICENSE
+    """What is known about the license."""
 
     @property
     def is_zip(self) -> bool:
@@ -121,12 +121,12 @@ _NLPL_NAME = re.compile(r"nlpl/0*([0-9]{1,6})")
 
 
 def find_published(name: str) -> PublishedModel | None:
-    """Look a model up by name; case, spaces, underscores and accents do not matter.
+    """Look up a model by name; case, spaces, underscores and accents do not matter.
 
     Returns:
-        The table's entry, an entry made on demand for `nlpl/<number>`, or None if the name is not a published one.
+        The entry of the table, a new entry for `nlpl/<number>`, or None if no published model has this name.
     """
-    key = _normalise(name)
+    key = _normalize(name)
     if key in PUBLISHED:
         return PUBLISHED[key]
     if key in _ALIASES:
@@ -137,24 +137,24 @@ def find_published(name: str) -> PublishedModel | None:
 
 
 def published_names() -> list[str]:
-    """Every name in the table, in its order; `nlpl/<number>` names are not listed, there is one for any number."""
+    """Every name in the table, in order; `nlpl/<number>` is not listed, because any number is accepted."""
     return list(PUBLISHED)
 
 
 def is_published_form(name: str) -> bool:
-    """Whether `name` can only mean an entry here, known or misspelt: its first part is one of our families."""
-    key = _normalise(name)
+    """Whether `name` can only mean an entry here, even if misspelled: its first part is one of our families."""
+    key = _normalize(name)
     return key.startswith(("aligned/", "many-langs/")) or _NLPL_NAME.fullmatch(key) is not None
 
 
 def suggest(name: str) -> list[str]:
     """Up to three names of published models that `name` may have meant, the nearest first."""
     candidates = {candidate: candidate for candidate in PUBLISHED} | _ALIASES
-    near = difflib.get_close_matches(_normalise(name), candidates, n=6, cutoff=0.7)
+    near = difflib.get_close_matches(_normalize(name), candidates, n=6, cutoff=0.7)
     return list(dict.fromkeys(candidates[match] for match in near))[:3]
 
 
-def _normalise(name: str) -> str:
+def _normalize(name: str) -> str:
     """`Norwegian Bokmål` → `norwegian-bokmal`."""
     letters = unicodedata.normalize("NFD", name.strip().lower())
     plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
@@ -185,5 +185,5 @@ def _nlpl_model(number: str) -> PublishedModel:
 PUBLISHED: dict[str, PublishedModel] = _build_table()
 
 _ALIASES: dict[str, str] = {
-    f"many-langs/{_normalise(language)}": f"many-langs/{code}" for code, (language, _) in _MANY_LANGS.items()
+    f"many-langs/{_normalize(language)}": f"many-langs/{code}" for code, (language, _) in _MANY_LANGS.items()
 } | {"many-langs/slovenian": "many-langs/sl"}

@@ -1,4 +1,4 @@
-"""Fetch published models: a cache on disk, downloads that resume, and sums that are checked on every use.
+"""Download published models: a cache on disk, resumable downloads, and checksums that are verified on every use.
 
 `fetch_published` takes an entry of `elmokit.formats.published`, `fetch_hub` the id of a Hugging Face Hub repository.
 Environment: `ELMOKIT_CACHE` (where files are kept), `ELMOKIT_MIRROR` (another server for the table's paths),
@@ -38,27 +38,27 @@ _SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def fetch_published(model: PublishedModel, *, progress: bool | None = None) -> Path:
-    """Give the local copy of a published model, downloading what is missing and checking the rest.
+    """Return the local copy of a published model, downloading what is missing and verifying the rest.
 
-    A download that was cut, by the network or by a kill, goes on where it stopped. The SHA-256 of each file is
-    recorded in `sha256.json` beside it when it first arrives and compared on every later call.
+    A download that was interrupted by the network or a kill is resumed. The SHA-256 of each file is recorded in
+    `sha256.json` beside it after the first download and compared on every later call.
 
     Args:
         model: An entry of the table, see `elmokit.formats.published.find_published`.
-        progress: Show a bar on stderr; None shows it if stderr is a terminal.
+        progress: Show a progress bar on stderr; None shows it if stderr is a terminal.
 
     Returns:
-        The folder that holds the model's files under their own names, or the path of its zip if it is a single zip.
+        The folder with the model's files under their own names, or the path of its zip if it is a single zip.
 
     Raises:
-        DownloadError: If a file cannot be had, does not verify, or cannot be written.
+        DownloadError: If a file cannot be downloaded, does not verify, or cannot be written.
     """
     folder = _model_folder(model)
     try:
         if _missing(model, folder):
             _download_missing(model, folder, progress)
         else:
-            _verify(model, folder)  # finished files are never rewritten: no lock, so a read-only cache will do
+            _verify(model, folder)  # finished files are never rewritten: no lock, so a read-only cache works
     except OSError as error:
         raise DownloadError(
             f"The cache folder {cache_directory()} cannot be used ({error.strerror or error}): "
@@ -73,14 +73,14 @@ def _model_folder(model: PublishedModel) -> Path:
     for part in [*parts, *(file.name for file in model.files)]:
         if not _SAFE_PART.fullmatch(part):
             raise DownloadError(
-                f"'{part}' of the published model '{model.name}' is no safe file name: use letters, digits, '.', '_' "
-                "and '-', not starting with a sign."
+                f"'{part}' of the published model '{model.name}' is not a safe file name: use letters, digits, '.', "
+                "'_' and '-', not starting with a sign."
             )
     return cache_directory().joinpath(*parts)
 
 
 def _missing(model: PublishedModel, folder: Path) -> list[RemoteFile]:
-    """The files that are not there, or are there without a recorded sum."""
+    """The files that are missing, or have no recorded checksum."""
     sums = _read_sums(folder)
     return [file for file in model.files if file.name not in sums or not (folder / file.name).is_file()]
 
@@ -96,7 +96,7 @@ def _download_missing(model: PublishedModel, folder: Path, progress: bool | None
     try:
         _download_locked(model, folder, progress)
     except BaseException:
-        with suppress(OSError):  # it holds part of a file, to continue with
+        with suppress(OSError):  # it has part of a file, to resume from
             folder.rmdir()
         raise
 
@@ -105,7 +105,7 @@ def _download_locked(model: PublishedModel, folder: Path, progress: bool | None)
     with FolderLock(folder, wait=True), open_progress(progress) as report:
         for file in _missing(model, folder):
             target = folder / file.name
-            if target.is_file():  # put there by hand: its sum counts from now on
+            if target.is_file():  # put there by hand: its checksum is recorded now
                 _record(folder, file.name, file_sha256(target))
                 continue
             download_file(
@@ -152,12 +152,12 @@ def _record(folder: Path, name: str, digest: str) -> None:
 
 
 def _mirrored(url: str) -> str:
-    """`url`, or the same path on the server that ELMOKIT_MIRROR names."""
+    """`url`, or the same path on the server in ELMOKIT_MIRROR."""
     mirror = os.environ.get("ELMOKIT_MIRROR")
     server, original = urlsplit(mirror or url), urlsplit(url)
     if server.scheme not in ("http", "https") or not server.hostname:
         given = f"ELMOKIT_MIRROR={mirror}" if mirror else url
-        raise DownloadError(f"{given} is no web address: give one that starts with http:// or https://.")
+        raise DownloadError(f"{given} is not a web address: give one that starts with http:// or https://.")
     if not mirror:
         return url
     path = server.path.rstrip("/") + original.path
@@ -166,7 +166,7 @@ def _mirrored(url: str) -> str:
 
 @contextmanager
 def open_progress(progress: bool | None) -> Iterator[DownloadCallback]:
-    """Give a function that shows how far a file is, as a bar on stderr, or does nothing."""
+    """Yield a callback that shows the progress of each file as a bar on stderr, or does nothing."""
     if not (sys.stderr.isatty() if progress is None else progress):
         yield lambda name, done, total: None
         return

@@ -1,1 +1,1 @@
-"""elmokit inside other people's programs."""
+"""Interfaces for using elmokit in programs written for other libraries."""

@@ -1,1 +1,1 @@
-"""The biLM and its mixes: tensors in, tensors out; no file is read or written here."""
+"""The biLM and its mixes: tensors in, tensors out; nothing here reads or writes files."""

@@ -24,22 +24,22 @@ from elmokit.text.vocabulary import Vocabulary
 
 
 class BiLMState(NamedTuple):
-    """What both directions remember of each row of the last batch; a value, never hidden in a module."""
+    """The state of both directions for each row of the last batch; a value, never hidden in a module."""
 
     forward: LstmState
     backward: LstmState
 
     @property
     def num_rows(self) -> int:
-        """Rows remembered."""
+        """Number of rows."""
         return self.forward.h.shape[1]
 
     def resized(self, num_rows: int) -> "BiLMState":
-        """The first rows, or these and new ones at zero."""
+        """The state cut to the first rows, or extended with rows at zero."""
         return BiLMState(*(LstmState(*(_resize_rows(t, num_rows) for t in side)) for side in self))
 
     def updated(self, newer: "BiLMState") -> "BiLMState":
-        """This state with its first rows replaced: what a smaller batch leaves behind, as in the peers."""
+        """This state with its first rows replaced, as after a smaller batch in bilm-tf and AllenNLP."""
         return BiLMState(
             *(
                 LstmState(*(torch.cat([t, old[:, t.shape[1] :]], 1) for t, old in zip(new, kept, strict=True)))
@@ -54,7 +54,7 @@ def _resize_rows(tensor: Tensor, num_rows: int) -> Tensor:
 
 
 class BiLMOutput(NamedTuple):
-    """What a biLM says of a batch."""
+    """The output of a biLM for a batch."""
 
     layers: Tensor  # (L, B, T, 2P), zeros at padding
     mask: Tensor  # (B, T), True = real token
@@ -62,10 +62,10 @@ class BiLMOutput(NamedTuple):
 
 
 class BiLM(nn.Module):
-    """A bidirectional language model with what it takes to feed it: config, indexer and, if it has one, vocabulary.
+    """A bidirectional language model with its config, its indexer and, if it has one, its vocabulary.
 
-    A new one holds bilm-tf's random initial values, drawn from `seed`, in float32 whatever torch's default is;
-    `elmokit.load` gives a trained one.
+    A new one has bilm-tf's random initial values, drawn from `seed`, in float32 regardless of torch's default;
+    `elmokit.load` returns a trained one.
 
     Example:
         >>> bilm = elmokit.load("path/to/model")
@@ -104,7 +104,7 @@ class BiLM(nn.Module):
         self.initialize(seed)
 
     def initialize(self, seed: int) -> None:
-        """Draw bilm-tf's initial values from a seed, without touching any global random state."""
+        """Draw bilm-tf's initial values from a seed, without changing any global random state."""
         device = next(self.parameters()).device
         if device.type == "meta":
             return
@@ -116,11 +116,11 @@ class BiLM(nn.Module):
 
     @property
     def num_parameters(self) -> int:
-        """Numbers that training can change, the softmax included."""
+        """Number of trainable parameters, including the softmax."""
         return sum(parameter.numel() for parameter in self.parameters())
 
     def to_char_ids(self, sentences: Sequence[Sequence[str]]) -> Tensor:
-        """Tokens of several sentences → padded ids (B, T, C), without boundaries, on the model's device."""
+        """Convert the tokens of sentences to padded ids (B, T, C), without boundaries, on the model's device."""
         char_ids = sentences_to_char_ids(sentences, self.indexer)
         return torch.from_numpy(char_ids).to(next(self.parameters()).device)
 
@@ -137,13 +137,13 @@ class BiLM(nn.Module):
         keep_boundaries: bool = False,
         engine: Engine | None = None,
     ) -> BiLMOutput:
-        """Layers of sentences given as ids (B, T, C) without boundaries, which are added here.
+        """Compute the layers of sentences, given as ids (B, T, C) without boundaries, which are added here.
 
         Args:
-            char_ids: token rows; all-zero rows on the right are padding. A sentence without tokens is fine.
-            state: what the rows remember; None starts every row from zero.
-            keep_boundaries: return the layers of `<S>` and `</S>` too, so that T grows by 2.
-            engine: how to execute the LSTM layers; None is the plain reference.
+            char_ids: token rows; all-zero rows on the right are padding. A sentence may be empty.
+            state: state of the rows; None starts every row from zero.
+            keep_boundaries: also return the layers of `<S>` and `</S>`, so that T grows by 2.
+            engine: executes the LSTM layers; None uses the plain reference.
         """
         if not isinstance(char_ids, Tensor):
             raise InputError(f"char_ids are {shown(char_ids)}: make them with bilm.to_char_ids(sentences).")
@@ -170,7 +170,7 @@ class BiLM(nn.Module):
         keep_boundaries: bool = False,
         engine: Engine | None = None,
     ) -> BiLMOutput:
-        """Layers from the token vectors (N, P) of all sentences end to end, boundaries included."""
+        """Compute the layers from the token vectors (N, P) of all sentences end to end, including boundaries."""
         mask = mask_with_boundaries  # (B, T + 2)
         num_rows, num_steps = mask.shape
         packing = Packing.from_mask(mask)
@@ -193,7 +193,7 @@ class BiLM(nn.Module):
         return BiLMOutput(layers, mask, BiLMState(*states))
 
     def logits(self, h: Tensor) -> Tensor:
-        """Scores (…, V) of the word that follows, from top-layer outputs (…, P) of either direction."""
+        """Scores (…, V) of the next word, from top-layer outputs (…, P) of either direction."""
         if self.softmax is None:
             raise ConfigError("this model has no softmax, so it cannot predict words: published models lack theirs.")
         scores: Tensor = self.softmax(h, self.token_table)
@@ -201,11 +201,11 @@ class BiLM(nn.Module):
 
     @property
     def token_table(self) -> nn.Parameter | None:
-        """The rows of a token embedding, which a tied softmax uses too."""
+        """The table of a token embedding, which a tied softmax shares."""
         return self.encoder.token_table if isinstance(self.encoder, TokenEncoder) else None
 
     def _check_ids(self, char_ids: Tensor) -> None:
-        """Refuse ids (N, C) that no indexer of this model can have made, before they become an index error."""
+        """Refuse ids (N, C) that this model's indexer cannot produce, before they cause an index error."""
         width = self.indexer.width
         if char_ids.shape[-1] != width or char_ids.is_floating_point() or char_ids.dtype == torch.bool:
             raise InputError(
@@ -222,7 +222,7 @@ class BiLM(nn.Module):
                 )
 
     def _add_boundaries(self, char_ids: Tensor, lengths: Tensor) -> Tensor:
-        """`<S>` before and `</S>` behind every sentence: (B, T, C) → (B, T + 2, C)."""
+        """Add `<S>` before and `</S>` after every sentence: (B, T, C) → (B, T + 2, C)."""
         padded = nn.functional.pad(char_ids.long(), (0, 0, 1, 1))  # (B, T + 2, C)
         padded[:, 0] = torch.as_tensor(self.indexer.begin, device=char_ids.device)
         rows = torch.arange(len(padded), device=char_ids.device)
@@ -232,7 +232,7 @@ class BiLM(nn.Module):
 
 def remove_boundaries(layers: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
     """Drop `<S>` and `</S>`: layers (…, B, T + 2, 2P) and mask (B, T + 2) → (…, B, T, 2P) and (B, T)."""
-    mask = mask[:, 2:]  # (B, T): a token stands wherever two positions later one still does
+    mask = mask[:, 2:]  # (B, T): there is a token wherever there is one two positions later
     return layers[..., 1:-1, :] * mask[..., None], mask
 
 
@@ -299,5 +299,5 @@ def _build_softmax(config: ElmoConfig) -> Softmax | None:
 
 
 def batch_to_ids(sentences: Sequence[Sequence[str]]) -> Tensor:
-    """Token lists → int64 (B, T, 50), as AllenNLP's function of this name; for models that read 50 bytes per token."""
+    """Convert token lists to int64 (B, T, 50), like AllenNLP's `batch_to_ids`; for models with 50 bytes per token."""
     return torch.from_numpy(sentences_to_char_ids(sentences, ByteIndexer()))

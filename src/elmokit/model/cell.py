@@ -1,4 +1,4 @@
-"""The equations of one LSTM step, the only place where they stand; every engine is tested against this.
+"""The equations of one LSTM step. They exist only here, and every engine is tested against them.
 
 Notation: n rows, H cell width, P output width. Gates are packed i, f, o, j (input, forget, output, candidate), so
 that one sigmoid covers the first three.
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class LayerWeights(NamedTuple):
-    """What one LSTM layer computes with. Matrices stand as rows @ matrix needs them, the fast way round on a CPU."""
+    """The weights of one LSTM layer. Matrices are stored for rows @ matrix, which is the faster order on a CPU."""
 
     input_weight: Tensor  # (P, 4H)
     recurrent_weight: Tensor  # (P, 4H)

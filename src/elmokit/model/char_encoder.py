@@ -1,9 +1,9 @@
-"""Layer 0: the vector of a token by itself, from its characters or from a table.
+"""Layer 0: the context-free vector of a token, from its characters or from a table.
 
 Notation: N tokens, C columns of a token's row, D width of a character's vector, F filters, P output width.
 
 A word's vector does not depend on its neighbors, so `encode` computes every distinct row once (`encode_types`) and
-hands it out to all its occurrences; training, embedding and the tasks all come through there.
+copies it to all its occurrences; training, embedding and the tasks all use it.
 """
 
 import math
@@ -18,7 +18,7 @@ _TYPES_AT_ONCE = 512
 
 
 class Affine(nn.Module):
-    """A linear map with a bias, left uninitialised: weights come from a file or from `initialize`."""
+    """A linear map with a bias, left uninitialized: weights come from a file or from `initialize`."""
 
     def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class Convolution(nn.Module):
     def forward(self, characters: Tensor) -> Tensor:
         """From (N, C, D) to (N, num_filters).
 
-        Windows of consecutive characters are consecutive in memory too, so all of them are one matrix product.
+        Spans of consecutive characters are also consecutive in memory, so all of them form one matrix product.
         """
         width, char_dim, num_filters = self.weight.shape
         windows = characters.flatten(1).unfold(1, width * char_dim, char_dim)  # (N, C − width + 1, width·D)
@@ -81,13 +81,13 @@ class TypeEncoder(nn.Module, ABC):
         """The vectors (N, P) of token rows (N, C), none of which is padding."""
 
     def encode(self, char_ids: Tensor) -> Tensor:
-        """As `encode_types`, with every distinct row computed once."""
+        """Like `encode_types`, with every distinct row computed once."""
         types, inverse = torch.unique(char_ids, dim=0, return_inverse=True)  # (K, C), (N,)
         order, vectors = self.encode_by_length(types)  # (K,), (K, P)
         return vectors[order.argsort()[inverse]]  # (N, P)
 
     def encode_by_length(self, types: Tensor) -> tuple[Tensor, Tensor]:
-        """As `encode_types` for distinct rows (K, C), sorted by length: their order (K,) and vectors (K, P)."""
+        """Like `encode_types` for distinct rows (K, C), sorted by length: their order (K,) and vectors (K, P)."""
         order = used_columns(types).argsort(stable=True)  # (K,): short words share a block and skip its padding
         blocks = [self.encode_types(part) for part in types[order].split(_TYPES_AT_ONCE)]
         return order, torch.cat(blocks)
@@ -96,8 +96,8 @@ class TypeEncoder(nn.Module, ABC):
 class CharEncoder(TypeEncoder):
     """Characters → convolutions → maximum → activation → highways → projection.
 
-    If the model also embeds whole words, the word's vector stands before the filters at the projection, and the
-    word's id in the first column of its row.
+    If the model also embeds whole words, the word's vector precedes the filters at the projection, and the word's id is
+    in the first column of its row.
     """
 
     def __init__(
@@ -126,7 +126,7 @@ class CharEncoder(TypeEncoder):
 
     @property
     def id_range(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """A 0 among the characters is a zero vector; a word is always one of the table."""
+        """A 0 among the characters is a zero vector; a word id is always in the table."""
         characters = (0, 0 if self.char_table is None else len(self.char_table))
         return (characters if self.word_table is None else (1, len(self.word_table))), characters
 
@@ -167,7 +167,7 @@ class CharEncoder(TypeEncoder):
 
     def _convolve(self, char_ids: Tensor, char_table: Tensor) -> Tensor:
         char_ids = _trimmed(char_ids, max(group.weight.shape[0] for group in self._groups()))  # (N, C')
-        # AllenNLP reads a 0 inside a token as a zero vector: a row that is only made here, so never trained.
+        # AllenNLP reads a 0 inside a token as a zero vector. That row is created only here, so it is never trained.
         characters = embedding(char_ids, pad(char_table, (0, 0, 1, 0)))  # (N, C', D)
         x = torch.cat([group(characters) for group in self.convolutions], dim=-1)  # (N, F)
         x = x.relu() if self.activation == "relu" else x.tanh()  # (N, F)
@@ -180,20 +180,20 @@ class CharEncoder(TypeEncoder):
 
 
 def used_columns(char_ids: Tensor) -> Tensor:
-    """How many columns of each row (N, C) stand before the run of equal ids at its end, its padding: (N,)."""
+    """The number of columns (N,) before the padding of each row (N, C), which is the run of equal ids at its end."""
     numbers = torch.arange(1, char_ids.shape[1] + 1, device=char_ids.device)  # (C,)
     return (numbers * (char_ids != char_ids[:, -1:])).amax(1)
 
 
 def _trimmed(char_ids: Tensor, widest: int) -> Tensor:
-    """Drop columns that cannot change the maximum: every filter still meets one window of padding alone."""
+    """Drop columns that cannot change the maximum: every filter still sees one span that is only padding."""
     if len(char_ids) == 0:
         return char_ids
     return char_ids[:, : int(used_columns(char_ids).max()) + widest]
 
 
 class TokenEncoder(TypeEncoder):
-    """A row of a table for every word of the vocabulary."""
+    """A table with one row for every word of the vocabulary."""
 
     def __init__(self, *, vocab_size: int, output_dim: int) -> None:
         super().__init__()
@@ -201,7 +201,7 @@ class TokenEncoder(TypeEncoder):
 
     @property
     def id_range(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        """There is one column, the word's."""
+        """The only column has the word's id."""
         return (1, len(self.token_table)), (0, 0)
 
     def initialize(self, generator: torch.Generator) -> None:

@@ -1,4 +1,4 @@
-"""Where a model can run."""
+"""The devices that a model can run on."""
 
 from typing import Any
 
@@ -8,13 +8,13 @@ from elmokit.errors import ConfigError
 
 
 def check_device(device: Any) -> torch.device:
-    """The device of a name, if this machine has it and it computes something ("meta" does not).
+    """Check that a device exists on this machine and can compute ("meta" cannot).
 
     Args:
-        device: a name such as "cpu" or "cuda:1", or what torch makes of one.
+        device: a name such as "cpu" or "cuda:1", or a `torch.device`.
 
     Raises:
-        ConfigError: if it is no name of a device, or cannot be used here.
+        ConfigError: if it is not the name of a device, or cannot be used here.
     """
     if not isinstance(device, str | int | torch.device) or isinstance(device, bool):
         raise ConfigError(f"device {str(device)!r} is no name of a device: give one such as cpu, cuda or cuda:1.")

@@ -1,4 +1,4 @@
-"""The task side of ELMo: `ElmoMixes` turn layers into representations."""
+"""The task-side part of ELMo: `ElmoMixes` turns layers into representations."""
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,10 @@ class ElmoMixes(nn.Module):
     """Several mixes of the same layers, each for its own place in a task model; all task-side parameters of ELMo.
 
     Args:
-        num_layers: layers of the biLM, layer 0 included.
-        num_outputs: mixes to learn: one for the input, a second one if ELMo also goes to the output; 0 for a task model
-            that is to have the same shape without ELMo.
-        dropout: on each representation, in training; at least 0 and below 1.
+        num_layers: number of layers of the biLM, including layer 0.
+        num_outputs: number of mixes: one for the input, a second one if ELMo is also added at the output; 0 for a task
+            model of the same shape without ELMo.
+        dropout: dropout rate on each representation, in training; at least 0 and below 1.
         layer_norm: see `ScalarMix`.
     """
 

@@ -1,4 +1,4 @@
-"""One direction of the biLM: its layers' weights, and the state that goes in and comes out.
+"""One direction of the biLM: the weights of its layers, and its input and output state.
 
 Notation: B rows, N packed tokens, P output width, H cell width.
 """
@@ -16,7 +16,7 @@ from elmokit.model.engines.plain import PlainEngine
 
 
 class LstmState(NamedTuple):
-    """What every layer of one direction remembers of each row: output and memory after the row's last token."""
+    """The state of every layer of one direction, for each row: output and memory after the row's last token."""
 
     h: Tensor  # (num_layers, B, P), before any skip connection
     c: Tensor  # (num_layers, B, H)
@@ -26,7 +26,7 @@ class LstmState(NamedTuple):
         return LstmState(self.h[:, rows], self.c[:, rows])
 
     def detach(self) -> "LstmState":
-        """The same values without their history: gradients never flow into a carried state."""
+        """The same values without history: gradients never flow into a carried state."""
         return LstmState(self.h.detach(), self.c.detach())
 
 
@@ -54,7 +54,7 @@ class LstmLayer(nn.Module):
         self.projection_weight = nn.Parameter(torch.empty(cell_dim, projection_dim)) if projection_dim else None
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Glorot uniform over the joint (input + recurrent) matrix and the projection, zero bias, as bilm-tf."""
+        """Glorot uniform over the joint (input + recurrent) matrix and the projection, zero bias, as in bilm-tf."""
         for weight in (self.input_weight, self.recurrent_weight):
             bound = math.sqrt(6 / (2 * weight.shape[0] + weight.shape[1]))
             nn.init.uniform_(weight, -bound, bound, generator)
@@ -88,7 +88,7 @@ class Lstm(nn.Module):
         self.skip_connections = skip_connections
 
     def zero_state(self, num_rows: int) -> LstmState:
-        """The state before the first token of all."""
+        """The initial state."""
         layer = self.layers[0]
         assert isinstance(layer, LstmLayer)
         like = layer.recurrent_weight  # (P, 4H)
@@ -112,15 +112,15 @@ class Lstm(nn.Module):
         """Outputs (N, P) of every layer, lowest first, and the state after each row's last token.
 
         Args:
-            x: the packed token vectors (N, P), or with `index` those of distinct tokens (K, P).
-            batch_sizes: rows that take part in each step.
-            state: what each row remembers.
-            index: which row of x each packed token (N,) is.
-            starts: which packed tokens (N,) begin a sentence, before which their row goes back to `state`.
-            num_layers: how many layers to run, from the lowest; None is all.
+            x: the packed token vectors (N, P); with `index`, the vectors of distinct tokens (K, P).
+            batch_sizes: number of active rows at each step.
+            state: initial state of each row.
+            index: row of x for each packed token (N,).
+            starts: which packed tokens (N,) begin a sentence; before them, the row is reset to `state`.
+            num_layers: number of layers to run, from the lowest; None runs all.
             dropout: applied to the input of every layer; the skip connection adds the dropped-out input, and neither
-                it nor the dropout touches the recurrence.
-            engine: how to execute a layer; None is the plain reference.
+                affects the recurrence.
+            engine: executes a layer; None uses the plain reference.
         """
         engine = engine or PlainEngine()
         outputs, last_h, last_c = [], [], []

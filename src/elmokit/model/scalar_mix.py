@@ -10,7 +10,7 @@ from elmokit.arguments import check_flag, check_integer, check_number, shown
 from elmokit.errors import ConfigError, InputError
 
 MOST = 10_000
-"""Layers of a mix, or mixes side by side: far more than any model has, and what memory always holds."""
+"""Maximum number of layers or mixes: far more than any model has, but few enough to fit in memory."""
 LayerNorm = bool | Literal["token", "batch"]
 
 
@@ -18,12 +18,12 @@ class ScalarMix(nn.Module):
     """One learned weighting of the layers, starting from their plain average.
 
     Args:
-        num_layers: layers to mix (L).
+        num_layers: number of layers to mix (L).
         layer_norm: normalize each layer first. True or "token": each token's vector by its own mean and variance, so
-            that a sentence's result never depends on its batch. "batch": one mean and variance per layer over all
+            that the result for a sentence never depends on its batch. "batch": one mean and variance per layer over all
             real tokens of the batch, as AllenNLP does.
-        initial_weights: the unnormalised weights to start from; None is all zero.
-        trainable: whether weights and gamma learn.
+        initial_weights: the unnormalized initial weights; None means all zero.
+        trainable: whether weights and gamma are trained.
         eps: added to the variance.
     """
 

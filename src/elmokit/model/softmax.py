@@ -1,4 +1,4 @@
-"""The word predictor on top of both directions, which share it."""
+"""The softmax over words, shared by both directions."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -10,10 +10,10 @@ from torch.nn.functional import linear, log_softmax
 
 
 class Softmax(nn.Module):
-    """A row and a bias for each of V words; a tied one has no rows of its own and borrows the token table.
+    """A row and a bias for each of V words; a tied softmax has no rows and uses the token table.
 
     With `cutoffs` it is adaptive (Grave et al. 2017, here with rows of full width): words before the first cutoff are
-    predicted directly, the rarer ones in two steps, first their cluster, then the word among its cluster.
+    predicted directly, rarer ones in two steps, first the cluster, then the word within the cluster.
     """
 
     def __init__(self, *, vocab_size: int, dim: int, tied: bool = False, cutoffs: Sequence[int] = ()) -> None:
@@ -21,12 +21,12 @@ class Softmax(nn.Module):
         self.weight = None if tied else nn.Parameter(torch.empty(vocab_size, dim))
         self.bias = nn.Parameter(torch.empty(vocab_size))
         self.clusters = tuple(pairwise((*cutoffs, vocab_size))) if cutoffs else ()
-        """First word and end of each cluster of rare words; none in a plain softmax."""
+        """Begin and end of each cluster of rare words; empty in a plain softmax."""
         self.cluster_weight = nn.Parameter(torch.empty(len(cutoffs), dim)) if cutoffs else None
         self.cluster_bias = nn.Parameter(torch.empty(len(cutoffs))) if cutoffs else None
 
     def initialize(self, generator: torch.Generator) -> None:
-        """Draw bilm-tf's initial values; a tied table is the encoder's to draw."""
+        """Draw bilm-tf's initial values; the encoder initializes a tied table."""
         for weight in (self.weight, self.cluster_weight):
             if weight is not None:
                 nn.init.normal_(weight, 0, 1 / math.sqrt(weight.shape[1]), generator)
@@ -34,8 +34,8 @@ class Softmax(nn.Module):
             if bias is not None:
                 nn.init.zeros_(bias)
 
-    def expect(self, counts: Tensor) -> None:
-        """Let the biases alone predict every word as often as it was counted (V,), none of them never."""
+    def init_bias_from_counts(self, counts: Tensor) -> None:
+        """Set the biases to the log frequencies of the words from their counts (V,), with add-one smoothing."""
         frequencies = (counts.double() + 1) / (counts.double() + 1).sum()  # (V,)
         with torch.no_grad():
             self.bias.copy_(frequencies.log())
@@ -58,9 +58,9 @@ class Softmax(nn.Module):
     def decisions(
         self, targets: Tensor, token_table: Tensor | None
     ) -> Iterator[tuple[Tensor | None, Tensor, Tensor, Tensor]]:
-        """The choices that lead to targets (N,): one in a plain softmax; in an adaptive one also the word of a cluster.
+        """The decisions that lead to targets (N,): one in a plain softmax; an adaptive one may add one in a cluster.
 
-        For each: which predictions make it (None is all of them), its outcomes, and the weight and bias it is made by.
+        For each decision: the predictions that make it (None means all), their outcomes, and its weight and bias.
         """
         weight, head = self.weight, targets
         if self.clusters:
@@ -74,7 +74,7 @@ class Softmax(nn.Module):
         yield None, head, *self.head(token_table)
 
     def forward(self, h: Tensor, token_table: Tensor | None = None) -> Tensor:
-        """Logits (…, V) of top-layer outputs (…, P) of either direction; those of an adaptive one are normalized."""
+        """Logits (…, V) from top-layer outputs (…, P) of either direction; normalized in an adaptive softmax."""
         logits = linear(h, *self.head(token_table))  # (…, V) or (…, frequent + clusters)
         if not self.clusters:
             return logits

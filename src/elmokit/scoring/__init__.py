@@ -1,4 +1,4 @@
-"""How well a biLM predicts text: perplexity, surprisal per token, and the words it expects instead."""
+"""How well a biLM predicts text: perplexity, surprisal per token, and substitutes for words."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Exact log-probabilities of words by a model's own softmax, in bounded memory.
+"""Exact log probabilities of words under a model's softmax, in bounded memory.
 
 Notation: N targets, M outputs, P width of a direction, V words; m, n and v of a block.
 """
@@ -9,24 +9,24 @@ from torch import Tensor
 from elmokit.model.softmax import Softmax
 
 _SCORE_ROWS, _SCORE_WORDS = 512, 1024
-"""Rows and words of a block of scores that are only summed: 2 MB, and as much of the matrix at most."""
+"""Rows and words of a block of scores: 2 MB, and at most as much of the matrix."""
 
 
 @torch.no_grad()
 def target_log_probs(
     h: Tensor, targets: Tensor, softmax: Softmax, token_table: Tensor | None, places: Tensor | None = None
 ) -> Tensor:
-    """The log p (N,) of each target by the exact softmax, for evaluation.
+    """The log p (N,) of each target under the exact softmax, for evaluation.
 
     Args:
         h: outputs (M, P).
         targets: ids (N,).
-        softmax: the model's own, plain or adaptive.
-        token_table: of a tied softmax.
-        places: which output (N,) each target is predicted from, so that what several share is computed once; None if
-            each has its own.
+        softmax: the model's softmax, plain or adaptive.
+        token_table: the table of a tied softmax.
+        places: index of the output (N,) that predicts each target, so that shared outputs are computed once; None if
+            each target has its own output.
 
-    Memory grows neither with the vocabulary nor with the number of predictions, beyond one number each.
+    Memory does not grow with the vocabulary, and by only one number per prediction.
     """
     places = torch.arange(len(h), device=h.device) if places is None else places  # (N,)
     found = h.new_zeros(len(targets))
@@ -44,10 +44,10 @@ def target_log_probs(
 
 
 def _log_probs(h: Tensor, places: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """The log p (n,) of targets in ascending order, each by one of the outputs (m, P), with a softmax (V, P), (V,).
+    """The log p (n,) of targets in ascending order, each from one of the outputs (m, P), with a softmax (V, P), (V,).
 
-    Scores are computed in blocks of words that stay in a core's cache, and only their sums are kept. A target's own
-    score is taken from there too: then it loses nothing beside the sum if its probability is close to 1.
+    Scores are computed in blocks of words that stay in a core's cache, and only their sums are kept. The target's score
+    comes from the same block, so that a probability close to 1 loses no precision against the sum.
     """
     firsts = range(0, len(weight), _SCORE_WORDS)
     ends = torch.searchsorted(targets, torch.tensor([*firsts[1:], len(weight)], device=h.device)).tolist()

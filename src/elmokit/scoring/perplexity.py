@@ -1,7 +1,7 @@
-"""How well a biLM predicts text: exact log-probabilities of every word in both directions.
+"""Perplexity of a text under a biLM, from the exact log probability of every word in both directions.
 
-Perplexity is exp of the mean of −log p over all N + 1 predictions of every sentence, `<UNK>` counted as a word, by the
-model's whole softmax. Either a few rows read the text in order, each its own stretch, and carry their state along; or
+Perplexity is exp of the mean of −log p over all N + 1 predictions of every sentence, with `<UNK>` counted as a word,
+under the model's full softmax. Either a few rows read the text in order, each its own part, and carry their state; or
 every sentence starts from zero.
 
 Notation: R rows, T steps, N tokens of a sentence.
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from elmokit.arguments import check_flag, check_integer, shown
-from elmokit.corpus.windows import NOTHING, divide_rows
+from elmokit.corpus.windows import NO_TARGET, divide_rows
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
 from elmokit.progress import ProgressCallback
@@ -28,17 +28,17 @@ _NUM_ROWS = 64
 
 @dataclass(frozen=True)
 class DirectionScore:
-    """One direction's figures."""
+    """The figures of one direction."""
 
     perplexity: float
     perplexity_known: float
-    """Over targets that are in the vocabulary alone."""
+    """Perplexity over the targets that are in the vocabulary."""
     num_predictions: int
 
 
 @dataclass(frozen=True)
 class Perplexity:
-    """A model's figures on a text, with what they depend on."""
+    """The figures of a model on a text, and what they depend on."""
 
     forward: DirectionScore
     backward: DirectionScore
@@ -47,14 +47,14 @@ class Perplexity:
     average_known: float
     num_sentences: int
     num_predictions: int
-    """Of a direction: words and sentences."""
+    """Predictions of one direction: words plus sentences."""
     vocab_size: int
     oov_rate: float
     """Share of the words that are not in the vocabulary."""
     state: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON."""
+        """The figures as plain values for JSON."""
         return asdict(self)
 
 
@@ -67,15 +67,15 @@ def measure_perplexity(
     threads: int | None = None,
     report: ProgressCallback | None = None,
 ) -> Perplexity:
-    """Run a model over a text, given as `read_text` gives it.
+    """Measure the perplexity of a model on a text.
 
     Args:
         bilm: a model with a softmax.
-        sentences: the text.
+        sentences: the text as returned by `read_text`: one sentence per item, tokens separated by single spaces.
         carry: whether a row continues from the state of its last sentence; otherwise every sentence starts from zero.
-        num_rows: stretches of the text that are read side by side.
-        threads: cores to use on a CPU; None takes all that the process may use.
-        report: receives how many predictions of how many are made.
+        num_rows: number of parts of the text that are read in parallel.
+        threads: cores to use on a CPU; None uses all that the process may use.
+        report: receives the number of predictions made and the total.
     """
     return measure_parts(bilm, sentences, (), carry=carry, num_rows=num_rows, threads=threads, report=report)[0]
 
@@ -90,9 +90,9 @@ def measure_parts(
     threads: int | None = None,
     report: ProgressCallback | None = None,
 ) -> tuple[Perplexity, list[Perplexity]]:
-    """The figures of a text, and of its parts of so many sentences each, from one reading of the whole.
+    """The figures of a text and of its parts, from one pass over the whole; `sizes` has the sentences per part.
 
-    The other arguments are those of `measure_perplexity`, and the first result is its own.
+    The other arguments are those of `measure_perplexity`, and the first result is the same as its result.
     """
     _check_lines(sentences)
     check_flag("carry", carry)
@@ -110,9 +110,9 @@ def measure_parts(
         else:
             scored = _score_from_zero(scorer, sentences, part_of)
         for targets, log_probs, own_parts in scored:
-            whole.add(targets, log_probs, targets != NOTHING, unknown)
+            whole.add(targets, log_probs, targets != NO_TARGET, unknown)
             for number in np.unique(own_parts) if sizes else ():
-                parts[number].add(targets, log_probs, (targets != NOTHING) & (own_parts == number), unknown)
+                parts[number].add(targets, log_probs, (targets != NO_TARGET) & (own_parts == number), unknown)
             if report is not None:
                 report(int(whole.counts[0, 0]), num_predictions)
         state = "carry" if carry else "reset"
@@ -128,7 +128,7 @@ def measure_parts(
 
 
 Places = tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]
-"""Targets and log-probabilities (2, R, T), and of which part of the text they are, (R, T) or (R, 1)."""
+"""Targets and log probabilities (2, R, T), and the part of the text that they belong to, (R, T) or (R, 1)."""
 
 
 def _score_in_order(
@@ -138,7 +138,7 @@ def _score_in_order(
     done = 0
     for targets, log_probs in scorer.in_order(sentences, num_rows):
         num_steps = targets.shape[2]
-        parts = np.full(targets.shape[1:], NOTHING)  # (R, T)
+        parts = np.full(targets.shape[1:], NO_TARGET)  # (R, T)
         for number, row in enumerate(rows):
             own = row[done : done + num_steps]
             parts[number, : len(own)] = own
@@ -155,7 +155,7 @@ def _score_from_zero(scorer: Scorer, sentences: Sequence[str], part_of: NDArray[
 
 
 class _Sums:
-    """−log p added up, of all words and of known ones."""
+    """Sums of −log p, over all words and over known ones."""
 
     def __init__(self) -> None:
         self.totals, self.counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)

@@ -1,9 +1,9 @@
-"""Exact log-probabilities of every word of windows of text, on all cores and in bounded memory.
+"""Exact log probabilities of every word of windows of text, on all cores and in bounded memory.
 
-Almost all the time goes into the softmax. Sentences that start from zero often begin alike (or end alike, for the
-backward direction), so it is computed once for each different beginning in a batch.
+Almost all the time is spent in the softmax. Sentences that start from zero often have the same beginning (or the same
+end, for the backward direction), so it is computed once for each distinct beginning in a batch.
 
-Notation: R rows, T steps, N = R·T places step by step, n of them in play, K distinct tokens, P width of a direction.
+Notation: R rows, T steps, N = R·T positions in step order, n of them in use, K distinct tokens, P width of a direction.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from elmokit.arguments import shown
 from elmokit.cores import usable_cores
-from elmokit.corpus.windows import NOTHING, Window, read_in_order, sentence_in_windows, sentences_as_rows
+from elmokit.corpus.windows import NO_TARGET, Window, read_in_order, sentence_in_windows, sentences_as_rows
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
@@ -30,16 +30,16 @@ from elmokit.scoring.log_probs import target_log_probs
 _NUM_STEPS = 32
 """Steps of a window when rows read text in order."""
 _PIECE_PREDICTIONS = 512
-"""Predictions of a direction whose softmax is one thread's work."""
+"""Predictions of a direction whose softmax one thread computes at a time."""
 _BATCH_SENTENCES, _BATCH_PREDICTIONS = 512, 4096
-"""What runs together from the zero state; a longer sentence runs alone, in windows."""
+"""Maximum batch size for sentences that start from zero; a longer sentence runs separately, in windows."""
 
 Scored = tuple[NDArray[np.int64], NDArray[np.float32]]
-"""Targets and their log-probabilities, (2, R, T) each."""
+"""Targets and their log probabilities, (2, R, T) each."""
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
-    """Rows that are run together: of similar length, and not too many."""
+    """Rows to run together: of similar length, and not too many."""
     batch: list[int] = []
     for row in sorted(range(len(lengths)), key=lambda row: lengths[row]):
         if batch and (len(batch) >= _BATCH_SENTENCES or (len(batch) + 1) * (lengths[row] + 1) > _BATCH_PREDICTIONS):
@@ -51,18 +51,18 @@ def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
 
 
 class _Types(NamedTuple):
-    """The vectors of a window's distinct tokens, and where each of them is."""
+    """The vectors of a window's distinct tokens, and the position of each token among them."""
 
     vectors: Tensor  # (K, P)
     places: Tensor  # (K,)
 
 
 _FIRST_SENTENCES, _BLOCK_SENTENCES, _BLOCK_PREDICTIONS = 64, 4096, 65_536
-"""What is read before scores are given: little at first, then twice as much each time, up to these bounds."""
+"""How much is read before scores are returned: little at first, then twice as much each time, up to these bounds."""
 
 
 class Scorer:
-    """Runs windows through a model, directions and pieces of the softmax side by side."""
+    """Runs windows through a model, with directions and parts of the softmax in parallel."""
 
     def __init__(self, bilm: BiLM, threads: int | None = None) -> None:
         if not isinstance(bilm, BiLM):
@@ -85,14 +85,14 @@ class Scorer:
         self._workers.close()
 
     def in_order(self, sentences: Sequence[str], num_rows: int) -> Iterator[Scored]:
-        """Consecutive windows of rows that each read a stretch of the text, the state carried along."""
+        """Consecutive windows of rows that each read a part of the text and carry their state."""
         return self._carried(
             read_in_order(sentences, self.vocabulary, self.bilm.indexer, num_rows=num_rows, num_steps=_NUM_STEPS),
             num_rows,
         )
 
     def from_zero(self, block: Sequence[Sequence[str]]) -> Iterator[tuple[list[int], Scored]]:
-        """Targets and log-probabilities (2, R, T) of sentences, each a row, with their numbers in the block."""
+        """Targets and log probabilities (2, R, T) of sentences, one per row, with their numbers in the block."""
         lengths = [len(sentence) for sentence in block]
         longest = sorted(row for row, length in enumerate(lengths) if length + 1 > _BATCH_PREDICTIONS)
         short = sorted(set(range(len(block))) - set(longest))
@@ -114,14 +114,14 @@ class Scorer:
             yield [row], self._score_long(block[row])
 
     def _score_long(self, tokens: Sequence[str]) -> Scored:
-        """The same of a sentence that is too long to be run at once."""
+        """Score a sentence that is too long to run in one window."""
         steps = _BATCH_PREDICTIONS
         windows = sentence_in_windows(tokens, self.vocabulary, self.bilm.indexer, num_steps=steps)
         targets, log_probs = zip(*self._carried(windows, 1), strict=True)
         return np.concatenate(targets, 2), np.concatenate(log_probs, 2)
 
     def _carried(self, windows: Iterable[Window], num_rows: int) -> Iterator[Scored]:
-        """Windows in their order, each from the state that the one before it left."""
+        """Score windows in order, each starting from the state after the one before."""
         state = self.bilm.zero_state(num_rows)
         for window in windows:
             scored, state = self._score_window(window, state)
@@ -130,7 +130,7 @@ class Scorer:
     def _score_window(self, window: Window, state: BiLMState) -> tuple[Scored, BiLMState]:
         (types,) = self._workers.map(self._encode, [window])
         runs = list(self._workers.map(lambda side: self._run(window, types, side, state[side]), (0, 1)))
-        places = [np.flatnonzero(_step_by_step(own) != NOTHING) for own in window.targets]
+        places = [np.flatnonzero(_step_by_step(own) != NO_TARGET) for own in window.targets]
         pieces = [
             (side, places[side][begin : begin + _PIECE_PREDICTIONS])
             for side in (0, 1)
@@ -152,7 +152,7 @@ class Scorer:
         return _Types(vectors, order.argsort())
 
     def _run(self, window: Window, types: _Types, side: int, state: LstmState) -> tuple[Tensor, LstmState]:
-        """The top layer (N, P) of a direction, step by step, and the state after it."""
+        """The top layer (N, P) of a direction, in step order, and the state after it."""
         lstm = (self.bilm.forward_lstm, self.bilm.backward_lstm)[side]
         num_rows, num_steps = window.inputs.shape[1:]
         index = types.places[torch.from_numpy(_step_by_step(window.inputs[side])).to(self.device)]  # (N,)
@@ -162,9 +162,9 @@ class Scorer:
     def _score_beginnings(
         self, window: Window, side: int, top: Tensor, beginnings: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """Log-probabilities (R, T), with one softmax for all places (R, T) that have read the same."""
+        """Log probabilities (R, T), with one softmax for all positions that have read the same words."""
         flat = _step_by_step(beginnings)  # (N,)
-        real = np.flatnonzero(flat != NOTHING)  # (n,)
+        real = np.flatnonzero(flat != NO_TARGET)  # (n,)
         _, first, which = np.unique(flat[real], return_index=True, return_inverse=True)  # …, (m,), (n,)
         found = np.zeros(flat.size, dtype=np.float32)
         found[real] = self._log_probs(top, window.targets[side], real, real[first][which])
@@ -173,7 +173,7 @@ class Scorer:
     def _log_probs(
         self, top: Tensor, targets: NDArray[np.int64], places: NDArray[np.int64], outputs: NDArray[np.int64]
     ) -> NDArray[np.float32]:
-        """The log p (n,) of the targets (R, T) at some places (n,), each from an equal output elsewhere (n,)."""
+        """The log p (n,) of the targets (R, T) at some positions (n,), each from the output at a position in (n,)."""
         softmax = self.bilm.softmax
         assert softmax is not None
         own = torch.from_numpy(_step_by_step(targets)[places]).to(self.device)  # (n,)
@@ -182,14 +182,14 @@ class Scorer:
 
 
 def _step_by_step(array: NDArray[np.int64]) -> NDArray[np.int64]:
-    """From (R, T) to (N,): all rows of a step, then those of the next."""
+    """From (R, T) to (N,) in step order: all rows of a step, then those of the next."""
     return np.ascontiguousarray(array.T).reshape(-1)
 
 
 def _beginnings(sentences: Sequence[Sequence[str]], side: int) -> NDArray[np.int64]:
-    """A number (R, T) for what a direction has read at each place, equal where that is equal; NOTHING at padding."""
+    """An id (R, T) for the words that a direction has read at each position; NO_TARGET at padding."""
     known: dict[tuple[int, str], int] = {}
-    found = np.full((len(sentences), max(map(len, sentences)) + 1), NOTHING, dtype=np.int64)  # (R, T)
+    found = np.full((len(sentences), max(map(len, sentences)) + 1), NO_TARGET, dtype=np.int64)  # (R, T)
     for row, tokens in enumerate(sentences):
         number = 0
         numbers = [number]

@@ -1,4 +1,4 @@
-"""The log-probability of every token of a sentence, by each direction."""
+"""The log probability of every token of a sentence, by each direction."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from elmokit.text.tokens import check_sentences
 
 
 class SentenceScore(NamedTuple):
-    """The log-probability of every token by each direction, and of the boundary that each direction ends with."""
+    """The log probability of every token by each direction, and of the boundary at which each direction ends."""
 
     tokens: list[str]
     forward: NDArray[np.float32]  # (N + 1,) of w1 … wN and </S>
@@ -29,12 +29,12 @@ class SentenceScore(NamedTuple):
 def score_sentences(
     bilm: BiLM, sentences: Iterable[Sequence[str]], *, threads: int | None = None
 ) -> Iterator[SentenceScore]:
-    """Score sentences, each from the zero state, in input order; memory stays constant however many there are.
+    """Score sentences in input order, each from the zero state, in constant memory.
 
     Args:
         bilm: a model with a softmax.
         sentences: lists of tokens.
-        threads: cores to use on a CPU; None takes all that the process may use.
+        threads: cores to use on a CPU; None uses all that the process may use.
     """
     with closing(Scorer(bilm, threads)) as scorer:
         for block in sentence_blocks(check_sentences(sentences)):
@@ -47,5 +47,5 @@ def score_sentences(
 
 
 def exp_or_infinity(value: float) -> float:
-    """Exp, but infinity where a float ends."""
+    """Exp, or infinity on overflow."""
     return math.exp(value) if value < 700 else math.inf

@@ -1,4 +1,4 @@
-"""The words that both directions of a biLM expect at a place in a sentence."""
+"""Find the words that both directions of a biLM predict at a position of a sentence."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,23 +14,23 @@ from elmokit.wording import counted
 
 
 class Substitute(NamedTuple):
-    """A word and what speaks for it."""
+    """A word and its scores."""
 
     word: str
     score: float
-    """log p forward + log p backward: high if both directions expect the word."""
+    """log p forward + log p backward: high if both directions predict the word."""
     forward: float
     backward: float
 
 
 def find_substitutes(bilm: BiLM, tokens: Sequence[str], position: int, *, number: int = 10) -> list[Substitute]:
-    """The words most expected in place of a token, which itself is not looked at.
+    """Find the most probable words at the position of a token; the token itself is hidden from the model.
 
     Args:
         bilm: a model with a softmax.
         tokens: the sentence.
-        position: the token's place, from 0; negative ones count from the end.
-        number: words to give, best first.
+        position: position of the token, from 0; negative numbers count from the end.
+        number: number of words to return, best first.
     """
     if bilm.vocabulary is None or bilm.softmax is None:
         raise ConfigError(
@@ -51,7 +51,7 @@ def find_substitutes(bilm: BiLM, tokens: Sequence[str], position: int, *, number
     width = bilm.config.lstm.output_dim
     with torch.inference_mode():
         layers = bilm(bilm.to_char_ids([tokens]), keep_boundaries=True).layers  # (L, 1, T + 2, 2P)
-        top = layers[-1, 0]  # (T + 2, 2P), the token itself stands at place + 1
+        top = layers[-1, 0]  # (T + 2, 2P), the token itself is at place + 1
         forward = bilm.logits(top[place, :width]).log_softmax(-1)  # (V,)
         backward = bilm.logits(top[place + 2, width:]).log_softmax(-1)  # (V,)
         scores = forward + backward  # (V,)

@@ -35,15 +35,15 @@ class TextSurprisal:
     text: str
     """The text; tokens that were given as a list are joined by single spaces."""
     tokens: tuple[Token, ...]
-    """Each with its first character and the end in `text`."""
+    """The tokens, each with its start and end in `text`."""
     sentences: tuple[int, ...]
     """Number of the sentence that each token belongs to."""
     forward: NDArray[np.float64]  # (N,)
     backward: NDArray[np.float64]  # (N,)
     forward_end: NDArray[np.float64]
-    """Of the end of each sentence, by the forward direction."""
+    """Surprisal of the end of each sentence, by the forward direction."""
     backward_end: NDArray[np.float64]
-    """Of the beginning of each sentence, by the backward direction."""
+    """Surprisal of the beginning of each sentence, by the backward direction."""
     unit: Unit
 
     def values(self, direction: Direction = "both") -> NDArray[np.float64]:
@@ -54,7 +54,7 @@ class TextSurprisal:
         return self.forward if direction == "forward" else self.backward
 
     def total(self, direction: Direction = "both", *, boundaries: bool = True) -> float:
-        """The sum over the text, with the boundaries of its sentences unless they are left out."""
+        """The sum over the text, including sentence boundaries unless `boundaries` is False."""
         total = float(self.values(direction).sum())
         if boundaries:
             ends = {"forward": self.forward_end, "backward": self.backward_end}
@@ -66,7 +66,7 @@ class TextSurprisal:
         """The sum over the tokens that have a character in `text[start:end]`.
 
         Raises:
-            InputError: If the span is not within the text, or holds no token.
+            InputError: If the span is not within the text, or has no token.
         """
         check_integer("start", start, at_least=0)
         check_integer("end", end, at_least=0)
@@ -79,7 +79,7 @@ class TextSurprisal:
         return float(self.values(direction)[np.array(inside)].sum())
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON."""
+        """The surprisals as plain values for JSON."""
         return {
             "index": self.index,
             "unit": self.unit,
@@ -97,13 +97,13 @@ class TextSurprisal:
 def measure_surprisal(
     bilm: BiLM, texts: Iterable[str | Sequence[str]], *, unit: Unit = "bits", threads: int | None = None
 ) -> Iterator[TextSurprisal]:
-    """The surprisal of every token, text by text in input order; memory stays constant however many texts there are.
+    """Measure the surprisal of every token, text by text in input order, in constant memory.
 
     Args:
         bilm: A model with a softmax.
         texts: Raw text (str), or the tokens of one sentence (a list of str).
         unit: "bits" (logarithms to base 2) or "nats".
-        threads: Cores to use on a CPU; None takes all that the process may use.
+        threads: Cores to use on a CPU; None uses all that the process may use.
     """
     check_choice("unit", unit, get_args(Unit))
     waiting: deque[_Text] = deque()
@@ -125,14 +125,14 @@ def measure_surprisal(
 
 @dataclass(frozen=True)
 class PairSurprisal:
-    """What a model makes of a minimal pair: two texts of which the first should be the more probable one."""
+    """The surprisal of a minimal pair: two texts, of which the first should be the more probable."""
 
     index: int
     first: float
     """Surprisal of the whole text."""
     second: float
     prefers_first: bool
-    """Whether the first text is the less surprising one; a tie is not."""
+    """Whether the first text is less surprising; False for a tie."""
 
 
 def compare_pairs(
@@ -147,10 +147,10 @@ def compare_pairs(
 
     Args:
         bilm: A model with a softmax.
-        pairs: Two texts each, raw or as tokens.
-        direction: Which direction decides; "both" is their mean.
+        pairs: Pairs of texts, raw or as tokens.
+        direction: Direction to use; "both" is the mean of the two.
         unit: "bits" or "nats".
-        threads: Cores to use on a CPU; None takes all that the process may use.
+        threads: Cores to use on a CPU; None uses all that the process may use.
     """
     check_choice("direction", direction, get_args(Direction))
     found = measure_surprisal(bilm, _flat(pairs), unit=unit, threads=threads)

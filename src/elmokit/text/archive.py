@@ -1,4 +1,4 @@
-"""Texts out of a tar archive, one by one; nothing is unpacked to disk."""
+"""Read texts from a tar archive one by one; nothing is unpacked to disk."""
 
 import lzma
 import tarfile
@@ -9,7 +9,7 @@ from pathlib import Path
 from elmokit.errors import FormatError, InputError
 
 MAX_FILE_BYTES = 2**25
-"""More than any text of a corpus has; a file beyond it is refused instead of read."""
+"""More than any text of a corpus has; a larger file is refused instead of read."""
 _DAMAGED = (tarfile.TarError, lzma.LZMAError, zlib.error, EOFError)
 
 
@@ -18,21 +18,21 @@ def read_tar(path: Path, wanted: Callable[[str], bool], *, remedy: str) -> Itera
 
     Args:
         path: the archive, plain or compressed in any way that tar knows.
-        wanted: says by a file's name, with its folders, whether to read it.
-        remedy: ends the sentence about an archive that is not as it should be: what to give instead.
+        wanted: decides by the path of a file in the archive whether to read it.
+        remedy: what to give instead of a bad archive; ends the error message.
 
     Raises:
-        FormatError: if the archive is damaged, or a wanted file is no text or too large.
+        FormatError: if the archive is damaged, or a wanted file is too large or not text.
         InputError: if it cannot be read.
     """
     try:
-        with tarfile.open(path, "r:*") as archive:  # as a stream ("r|*") one that was cut short may pass for whole
+        with tarfile.open(path, "r:*") as archive:  # as a stream ("r|*") a truncated archive could pass for complete
             for member in archive:
                 if member.isfile() and wanted(member.name):
                     yield member.name, _content(path, archive, member, remedy)
     except _DAMAGED as error:
         reason = str(error).partition("\n")[0].rstrip(":")
-        raise FormatError(f"{path} is damaged or no archive ({reason}): {remedy}.") from None
+        raise FormatError(f"{path} is damaged or not an archive ({reason}): {remedy}.") from None
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
 

@@ -1,7 +1,7 @@
-"""Token → one fixed-width row of integers, the only thing of a token that a model sees.
+"""Turn a token into one fixed-width row of integers, which is all that a model sees of it.
 
-Every model reads `char_ids` (B, T, C) in which a row of zeros means "no token here". What the C columns hold is
-the business of one indexer:
+Every model reads `char_ids` (B, T, C), in which a row of zeros means "no token here". The indexer decides what the C
+columns hold:
 
 - `ByteIndexer`: the UTF-8 bytes of the token between marks, as bilm-tf and AllenNLP write them (C = 50 as a rule);
 - `TableIndexer`: characters looked up in a table, as ELMoForManyLangs does, with the word's own id in front of them
@@ -27,7 +27,7 @@ MIN_CHARACTERS = 3
 
 
 class Indexer(Protocol):
-    """What a model needs to know of text."""
+    """Turns tokens into the rows of integers that a model reads."""
 
     @property
     def width(self) -> int:
@@ -55,7 +55,7 @@ def _check_width(max_characters: int) -> int:
 
 
 def _bracket(max_characters: int, opening: int, inner: Sequence[int], closing: int, pad: int) -> Ids:
-    """Put a token's characters between marks, cut to what fits and padded to the full width."""
+    """Put a token's characters between marks, truncated to what fits and padded to the full width."""
     row = np.full(max_characters, pad, dtype=np.int64)  # (C,)
     inner = inner[: max_characters - 2]
     row[0] = opening
@@ -67,8 +67,8 @@ def _bracket(max_characters: int, opening: int, inner: Sequence[int], closing: i
 class ByteIndexer:
     """bilm-tf's character ids, shifted by one so that 0 is free for "no token".
 
-    A token is its UTF-8 bytes (lone surrogates vanish), cut to C − 2 bytes. A token spelled `<S>` or `</S>` is the
-    boundary itself, as in AllenNLP; `<UNK>` is five ordinary characters.
+    A token is its UTF-8 bytes (lone surrogates are dropped), truncated to C − 2 bytes. A token spelled `<S>` or `</S>`
+    is the boundary itself, as in AllenNLP; `<UNK>` is five ordinary characters.
     """
 
     def __init__(self, max_characters: int = 50) -> None:
@@ -101,8 +101,8 @@ class ByteIndexer:
 class TableIndexer:
     """ELMoForManyLangs' ids: characters, words or both, looked up in the model's `.dic` files.
 
-    The released models were trained with the marks for begin and end of word swapped, and every model that is read
-    from that format expects them so. Tokens are cut to C − 2 Unicode characters before either look-up.
+    The released models were trained with the marks for begin and end of word swapped, and every model of that format
+    expects them swapped. Tokens are truncated to C − 2 Unicode characters before both lookups.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ _MAX_DIGITS = 9
 
 
 def read_dictionary(path: Path, *, num_rows: int) -> dict[str, int]:
-    """Read the ids of a table's rows; an entry of white space alone stands for U+3000, as the peer reads it."""
+    """Read the ids of a table's rows; an entry of white space alone means U+3000, as in ELMoForManyLangs."""
     table: dict[str, int] = {}
     with open_text(path) as lines:
         for number, line in enumerate(lines, start=1):
@@ -31,5 +31,5 @@ def read_dictionary(path: Path, *, num_rows: int) -> dict[str, int]:
 
 
 def dictionary_text(table: Mapping[str, int]) -> str:
-    """What a `.dic` file holds."""
+    """The content of a `.dic` file."""
     return "".join(f"{token}\t{index}\n" for token, index in table.items())

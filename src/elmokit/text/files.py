@@ -1,4 +1,4 @@
-"""Find files by path or glob, and open text by what its name says: plain, or compressed as .gz, .xz or .bz2."""
+"""Find files by path or glob, and open text files, plain or compressed (.gz, .xz, .bz2) according to their names."""
 
 import bz2
 import codecs
@@ -27,9 +27,9 @@ _FAILURES = (UnicodeDecodeError, OSError, *_DAMAGED)
 def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
     r"""Read UTF-8 text whose lines end at `\n` only, so that no other separator can break a line.
 
-    A byte order mark at the beginning is no part of the text. A file that is not text, or is damaged or not there,
-    ends in an `InputError` that says so; what else goes wrong while the file is open passes through as it is. A file
-    that begins as embeddings, a zip or another binary format does is named as such, whatever `errors` says.
+    A byte order mark at the beginning is skipped. A file that is missing, damaged or not text raises an `InputError`
+    that says so; other errors while the file is open pass through unchanged. A file that begins like embeddings, a zip
+    or another binary format is reported as that format, regardless of `errors`.
     """
     path = check_path("path", path)
     try:
@@ -50,7 +50,7 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
 
 
 class _Text(io.TextIOWrapper):
-    """Text that words its own failures, so that those of its user are not taken for them."""
+    """Text that reports its own failures, so that they are not confused with those of the calling code."""
 
     def __init__(self, path: Path, file: Any, errors: str) -> None:
         super().__init__(file, encoding="utf-8-sig", errors=errors, newline="\n")
@@ -70,11 +70,11 @@ class _Text(io.TextIOWrapper):
 
 
 def find_files(patterns: Sequence[str]) -> list[Path]:
-    """Find the files that paths and globs name, sorted, each once.
+    """Find the files that match paths and globs, sorted and without repetitions.
 
     Args:
-        patterns: Paths, or globs in which `*`, `?`, `[…]` and `**` (any folders) work; `~` is the home folder. A name
-            that exists is taken as it is, whatever characters it has.
+        patterns: Paths, or globs with `*`, `?`, `[…]` and `**` (any folders); `~` is the home folder. The name of an
+            existing file is never treated as a glob.
 
     Raises:
         InputError: If a pattern names nothing, or a folder.
@@ -113,7 +113,7 @@ def refuse_pipes(paths: Iterable[Path]) -> None:
 
 
 def first_line(path: Path) -> str:
-    """The first line that is not blank, with its end, by which formats are told apart; "" if there is none."""
+    """The first line that is not blank, with its line end, for detecting formats; "" if there is none."""
     with open_text(path) as lines:
         return next((line for line in lines if line.strip()), "")
 

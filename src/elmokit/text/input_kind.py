@@ -1,4 +1,4 @@
-"""What the lines of a text are, raw text or tokens between spaces, and signs that they are the other kind."""
+"""The kind of a text, raw text or tokens separated by spaces, and how to detect that it is really the other kind."""
 
 import json
 import re
@@ -10,18 +10,18 @@ from typing import Any, Literal, get_args
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, InputError
 from elmokit.text.files import open_text
 
-Input = Literal["tokens", "text"]
-INPUTS: tuple[Input, ...] = get_args(Input)
-DEFAULT_INPUT: Input = "text"
+InputKind = Literal["tokens", "text"]
+INPUTS: tuple[InputKind, ...] = get_args(InputKind)
+DEFAULT_INPUT: InputKind = "text"
 
 CORPUS_FILE, CORPUS_FORMAT = "corpus.json", "elmokit-corpus"
-"""The file beside the shards of `elmokit corpus shard`, and what it says of itself."""
+"""The file beside the shards of `elmokit corpus shard`, and the value of its key `format`."""
 
 _HEAD_WORDS = 1000
 _LINE_CHARACTERS = 65_536
 _MIN_SIGNS, _MIN_SHARE = 3, 0.02
 
-# A mark glued to a word: a comma anywhere, but a full stop only at the end of a line, as elsewhere it may belong to an
+# A mark glued to a word: a comma anywhere, but a period only at the end of a line, as elsewhere it may belong to an
 # abbreviation.
 _GLUED_ANYWHERE = re.compile(r"[^\W\d_][,;،，、।]$")
 _GLUED_AT_THE_END = re.compile(r"[^\W\d_][.!?。！？۔।][\"'”’»)\]]*$")
@@ -43,7 +43,7 @@ def is_shard(path: Path) -> bool:
 
 
 def read_shard_summary(folder: Path) -> dict[str, Any] | None:
-    """What the `corpus.json` of a folder of shards says; None if the folder is not one."""
+    """The content of the `corpus.json` in a folder of shards; None for any other folder."""
     try:
         content = json.loads((folder / CORPUS_FILE).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -51,14 +51,14 @@ def read_shard_summary(folder: Path) -> dict[str, Any] | None:
     return content if isinstance(content, dict) and content.get("format") == CORPUS_FORMAT else None
 
 
-def has_raw_text(paths: Iterable[Path], input: Input) -> bool:
+def has_raw_text(paths: Iterable[Path], input: InputKind) -> bool:
     """Whether any of several files is read as raw text; shards never are."""
     folders = {path.parent: path for path in paths}
     return any(actual_input(path, input) == "text" for path in folders.values())
 
 
-def actual_input(path: Path, input: Input) -> Input:
-    """How a file is read: a shard as the tokens that it holds, any other file as asked.
+def actual_input(path: Path, input: InputKind) -> InputKind:
+    """How to read a file: a shard as tokens, any other file as requested.
 
     Raises:
         InputError: if it is the summary beside shards, which a pattern such as shards/* names with them.
@@ -71,11 +71,12 @@ def actual_input(path: Path, input: Input) -> Input:
     return "tokens" if input == "text" and is_shard(path) else input
 
 
-def looks_like(lines: Iterable[str], input: Input) -> str | None:
-    """A word by which lines look like the other kind of input; None if they do not, or are too few to tell.
+def looks_like(lines: Iterable[str], input: InputKind) -> str | None:
+    """A word that suggests that lines are the other kind of input; None if there is none, or too little text.
 
-    Raw text has punctuation glued to words ("rates."), tokens have it apart, so the first thousand words tell. French
-    writes a space before some marks, and abbreviations keep their full stop: such marks are no sign.
+    In raw text punctuation is glued to words ("rates."), in tokens it is separate, so the first thousand words are
+    enough. Marks that prove nothing do not count: French writes a space before some, and abbreviations keep their
+    period.
     """
     glued, apart = list[str](), list[str]()
     num_words = 0
@@ -96,12 +97,12 @@ def looks_like(lines: Iterable[str], input: Input) -> str | None:
 
 
 def glued_form(word: str, tokens: Iterable[str]) -> str | None:
-    """A token that is a word with punctuation at its ends, as tokens of raw text are that was not tokenized."""
+    """A token that is the word with punctuation glued to it, as in raw text that was not tokenized."""
     return next((token for token in tokens if token != word and word and _EDGES.sub("", token) == word), None)
 
 
-def warn_if_other_kind(lines: Iterable[str], input: Input, name: str) -> None:
-    """Warn if lines look like the other kind of input than they are read as."""
+def warn_if_other_kind(lines: Iterable[str], input: InputKind, name: str) -> None:
+    """Warn if lines look like the other kind of input."""
     word = looks_like(lines, input)
     if word is None:
         return
@@ -118,8 +119,8 @@ def warn_if_other_kind(lines: Iterable[str], input: Input, name: str) -> None:
     warnings.warn(text, ElmokitWarning, stacklevel=3)
 
 
-def warn_of_files(paths: Iterable[Path], input: Input) -> None:
-    """Do the same for the first of several files that has text; pipes, which can be read only once, are left alone."""
+def warn_of_files(paths: Iterable[Path], input: InputKind) -> None:
+    """Warn in the same way about the first file that has text; pipes, which can be read only once, are skipped."""
     for path in paths:
         if path.is_file() and (head := _read_head(path)):
             warn_if_other_kind(head, actual_input(path, input), str(path))
@@ -127,7 +128,7 @@ def warn_of_files(paths: Iterable[Path], input: Input) -> None:
 
 
 def _read_head(path: Path) -> list[str]:
-    """The first lines of a file with about a thousand words; none if it cannot be read, which others will say."""
+    """The first lines of a file, about a thousand words; none if it cannot be read, which is reported elsewhere."""
     head: list[str] = []
     num_words = 0
     try:
@@ -140,7 +141,7 @@ def _read_head(path: Path) -> list[str]:
     return head if num_words else []
 
 
-def watched(lines: Iterable[str], input: Input, name: str) -> Iterator[str]:
+def watched(lines: Iterable[str], input: InputKind, name: str) -> Iterator[str]:
     """Pass lines on, and warn once about the first thousand words if they look like the other kind of input."""
     head: list[str] = []
     num_words = 0

@@ -32,7 +32,7 @@ _NUMBERED = frozenset(
 _DATES = frozenset(
     "Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Nov Dec Mon Tue Tues Wed Thu Thur Thurs Fri Sat Sun".split()
 )
-# May stand at the end of a sentence; the word after it decides.
+# Can end a sentence; the next word decides.
 _GENERAL = frozenset(
     """al approx apt arr arrv assn assoc attn ave avg bhd bldg blvd bros btw cert cir co conf cont corp cres ct dec'd
     dep't dept depts dist e.t.c ed edn eds esq est etc ext fem ff fwd gov't govt hist hosp hq hr hrs ibid inc incl
@@ -46,7 +46,7 @@ _PLACES = frozenset(
     Kan Kans Ky La Lancs Leics Lincs Mass Md Me Mex Mich Minn Miss Mo Mont Neb Nebr Nev Northants Notts Okla Ont Ore
     Oreg Oxon Pa Penn Penna Que Sask Staffs Tenn Tex Va Vt Wash Wilts Wis Wisc Worcs Wyo Yorks""".split()
 )
-# Of all these, the words that are also ordinary: at the end of a sentence they give their period back.
+# Those above that are also ordinary words: at the end of a sentence the period is not part of them.
 _ORDINARY = _NUMBERED | frozenset(
     """al apt ark bro cal can col conf cont dak del ed hist hunts ill ind kg km la mar mass max me mi min mins miss mo
     mon nat neg nev ore pa pop pos pub reg sat soc sp spec stat sun syn temp tex trans va var wash wed wk yd""".split()
@@ -55,7 +55,7 @@ _ORDINARY = _NUMBERED | frozenset(
 _ABBREVIATIONS = _TITLES | _NUMBERED | _GENERAL
 _CAPITALISED = _DATES | _PLACES
 
-# Capitalised words that begin a sentence far more often than they continue a name.
+# Capitalized words that begin a sentence far more often than they continue a name.
 STARTERS = frozenset(
     """A According After All Also Although Among An And Another Any Are As At Because Before Besides Between Both But By
     Can Could Despite Did Do Does During Each Even Every Finally First For From Furthermore Had Has Have He Hence Her
@@ -77,7 +77,7 @@ greedy. The matches are the same, because only optional parts follow these group
 
 _PARAGRAPH = re.compile(r"\n\s*\n\s*|\r[^\S\n]*\r\s*|\u2029\s*")
 _END_MARK = re.compile(
-    # Marks with closing quotes, brackets and note numbers, then the white space; dots set apart count as one mark.
+    # Marks with closing quotes, brackets and note numbers, then the white space; spaced dots count as one mark.
     rf"([.!?…‽]++(?:\s[.!?]++(?!\w))*{KEEP})((?:[{_CLOSERS}]|\[\d{{1,3}}\])*{KEEP})(\s*+)"
     # Marks of scripts that need no space after them.
     rf"|[。！？｡．؟۔।॥]++[{_CJK_CLOSERS}]*+"
@@ -91,7 +91,7 @@ _DOTTED = re.compile(
 _ATTRIBUTION = re.compile(rf"([A-Z](?:['’][A-Z])?[\w.-]*)\s+(?:[A-Z][\w.-]*\s+){{0,2}}(?:{_SPEECH})\b")
 _LIST_MARK = re.compile(r"[(\[*]?(?:\d{1,3}|[A-Za-z]|[ivxIVX]{2,4})")
 _RUN_ON = re.compile(
-    # No link, path or address: those keep their marks.
+    # Not links, paths or addresses: those keep their marks.
     r"[\"'“‘(\[]*+(?!.*(?i:www))[A-Za-z'’,\-]*[a-z]{2}(?:\.|[.!?…]{2,}|[!?])([A-Z][a-z]*)(?:['’][a-z]{1,2})?[,;:]?"
 )
 _BEFORE_ITEM = re.compile(r"([\w.]*)[:;.]\s$")
@@ -112,12 +112,12 @@ _WINDOW = 48
 
 
 def keeps_period(word: str, *, final: bool) -> bool:
-    """Whether the period right after `word` belongs to it, as in `Mr.` and `U.S.`, and is no token of its own.
+    """Whether the period right after `word` belongs to it, as in `Mr.` and `U.S.`, and is not a separate token.
 
     Args:
         word: The word without the period.
         final: Whether the period is the last one of its sentence. Words that are ordinary words too (`no`, `Sun`)
-            and single letters give it back there.
+            and single letters do not keep it there.
     """
     if len(word) == 1:
         return not final and (word.isupper() or word in _NUMBERED)
@@ -148,8 +148,8 @@ def _abbreviation_ends(word: str, following: str) -> bool:
 def _begins_lower(word: str, following: str) -> bool:
     """Whether a sentence written without its capital begins at `following`, after the period of `word`.
 
-    Abbreviations that no list has are short, so a long word is taken for the end of a sentence; after a short one
-    only a word that likes to begin sentences is taken for a beginning.
+    Abbreviations that are in no list are short, so a long word counts as the end of a sentence. After a short word,
+    only a word that often begins sentences counts as a beginning.
     """
     head = following.rstrip(",;:")
     if not word.isalnum() or keeps_period(word, final=False):
@@ -172,7 +172,7 @@ def _is_aside(text: str, start: int, end: int) -> bool:
 
 
 def _after_lone_quote(text: str, begin: int, cut: int) -> int:
-    """Where the sentence really ends if the quote that closes it was set apart by a space, as in tokenized text."""
+    """Where the sentence really ends if a space precedes its closing quote, as in tokenized text."""
     found = _LONE_QUOTE.match(text, cut)
     if found is None or (found[0] == '"' and text.count('"', max(begin, cut - 80 * _WINDOW), cut) % 2 == 0):
         return cut
@@ -274,7 +274,7 @@ def _split_paragraph(text: str, begin: int, end: int, spans: list[tuple[int, int
 
 
 def _append(text: str, start: int, end: int, spans: list[tuple[int, int]]) -> None:
-    """Append the span without the white space at its ends, unless nothing else is in it."""
+    """Append the span, stripped of white space, unless it is then empty."""
     while start < end and text[start].isspace():
         start += 1
     while end > start and text[end - 1].isspace():

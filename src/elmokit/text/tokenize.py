@@ -1,11 +1,10 @@
 """Raw text to sentences of tokens with character offsets, in the style of the Penn Treebank.
 
-White space cuts the text into chunks, and each chunk is cut into tokens on its own: only the chunk itself and
-whether it ends a sentence matter. That is why the pieces of a chunk can be remembered, and running text, where the
-same few thousand chunks make up most of the words, costs little more than a dictionary look-up per word.
+White space splits the text into chunks, and each chunk is split into tokens independently: only the chunk itself and
+whether it ends a sentence matter. So the pieces of a chunk can be cached. In running text a few thousand chunks make up
+most of the words, so most words cost little more than a dictionary lookup.
 
-No character is changed, added or dropped: the tokens are slices of the text, and what lies between them is white
-space.
+No character is changed, added or dropped: the tokens are slices of the text, and only white space lies between them.
 """
 
 import re
@@ -18,7 +17,7 @@ from elmokit.errors import InputError
 from elmokit.text import sentences
 
 TOKENIZER_VERSION = 1
-"""Of the rules here and in `sentences`. Models record it, so count it up with every change of what comes out."""
+"""Version of the rules here and in `sentences`. Models record it, so increase it with every change of the output."""
 _REMEMBERED_CHUNKS = 1 << 16
 _LONGEST_REMEMBERED = 48
 _ZERO_WIDTH_SPACE = "\u200b"
@@ -46,7 +45,7 @@ _URL_TAIL = ".,;:!?'\"*_~…’”‘“`"
 
 
 class Token(NamedTuple):
-    """A slice of the text: `text` is what stands between `start` and `end` in the original string."""
+    """A slice of the text: `text` is `original[start:end]`."""
 
     text: str
     start: int
@@ -55,7 +54,7 @@ class Token(NamedTuple):
 
 @cache
 def _extenders() -> str:
-    """The ranges, for a character class, of what attaches to the character before it.
+    """The ranges, for a character class, of characters that attach to the one before them.
 
     These are the combining marks and the invisible format characters (joiners, direction marks, soft hyphen, byte
     order mark), without the zero width space. No assigned mark lies outside the planes looked at.
@@ -72,7 +71,7 @@ def _extenders() -> str:
 
 @cache
 def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """The pattern that matches the next token of a chunk, and the one of what attaches to its end.
+    """The pattern of the next token of a chunk, and the pattern of what attaches to its end.
 
     Built on first use. Repetitions are bounded or possessive, so no text makes the matching slower than linear.
     """
@@ -137,7 +136,7 @@ def _trim_link(link: str) -> int:
 
 
 def _split_word(word: str) -> list[int]:
-    """Where a word is cut inside: before clitics (do|n't, John|'s) and in fused words (can|not)."""
+    """Where to split a word: before clitics (do|n't, John|'s) and in fused words (can|not)."""
     plain = word.lower().replace("’", "'")
     if len(plain) != len(word):  # a rare letter whose lower case is two characters
         return []
@@ -155,7 +154,7 @@ def _split_word(word: str) -> list[int]:
 
 
 def _pieces(chunk: str, final: bool) -> tuple[tuple[str, int, int], ...]:
-    """Cut a chunk, which holds no white space, into (text, start, end) with offsets inside the chunk."""
+    """Split a chunk, which has no white space, into (text, start, end) with offsets inside the chunk."""
     pattern, tail = _patterns()
     last_period = len(chunk.rstrip(_AFTER_PERIOD)) - 1 if final else -1
     pieces: list[tuple[str, int, int]] = []
@@ -201,7 +200,7 @@ def _final_pieces(chunk: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def _tokens(text: str, begin: int, end: int) -> list[Token]:
-    """The tokens of the sentence text[begin:end], which begins and ends with a character."""
+    """The tokens of the sentence text[begin:end], which has no white space at its ends."""
     tokens: list[Token] = []
     append, find, build = tokens.append, text.find, tuple.__new__
     chunks = text[begin:end].split()
@@ -221,15 +220,15 @@ def _tokens(text: str, begin: int, end: int) -> list[Token]:
 
 
 def tokenize(text: str, *, split_sentences: bool = True) -> list[list[Token]]:
-    """Cut raw text into sentences of tokens.
+    """Split raw text into sentences of tokens.
 
     Args:
-        text: Any string. What `str.isspace` calls white space separates tokens and is in none of them.
-        split_sentences: False takes the whole text as one sentence.
+        text: Any string. White space (`str.isspace`) separates tokens and is part of none.
+        split_sentences: False treats the whole text as one sentence.
 
     Returns:
-        One list of tokens per sentence, in order; no list is empty, and text without a character other than white
-        space gives no sentence. For every token, `text[token.start:token.end] == token.text`.
+        One list of tokens per sentence, in order. No list is empty; text that is only white space gives no sentence.
+        For every token, `text[token.start:token.end] == token.text`.
 
     Raises:
         InputError: If `text` is not a string.

@@ -1,8 +1,7 @@
-"""Which tokenizer cut a text, and what is said where a model was trained with another one.
+"""Which tokenizer split a text, and warnings where a model was trained with another one.
 
-Raw text is always tokenized by the rules of `elmokit.text.tokenize`; there is one version of them here. What was cut
-into tokens elsewhere is never judged, as nobody knows by what; nor is anything said of models that do not name a
-tokenizer.
+Raw text is always tokenized by the one version of the rules in `elmokit.text.tokenize`. There is no warning about text
+that was tokenized elsewhere, because its tokenizer is unknown, nor about models that do not name a tokenizer.
 """
 
 import warnings
@@ -14,26 +13,26 @@ from pydantic import ValidationError
 from elmokit._version import __version__
 from elmokit.config import TokenizerConfig
 from elmokit.errors import ConfigError, ElmokitWarning
-from elmokit.text.input_kind import Input, has_raw_text, read_shard_summary
+from elmokit.text.input_kind import InputKind, has_raw_text, read_shard_summary
 from elmokit.text.tokenize import TOKENIZER_VERSION
 
 _NAME = "elmokit"
 OWN = TokenizerConfig(name=_NAME, version=TOKENIZER_VERSION)
-"""What raw text is tokenized with here."""
+"""The tokenizer for raw text."""
 EXTERNAL = TokenizerConfig(name="external")
-"""Of text that came as tokens."""
+"""The tokenizer of text that was given as tokens."""
 _FIRST = TokenizerConfig(name=_NAME, version=1)
-"""Of all shards that were written before tokenizers were recorded."""
+"""The tokenizer of all shards that were written before tokenizers were recorded."""
 _TOKENS = "give tokens that were made as in its training (--input tokens)"
 
 
-def text_tokenizer(paths: Iterable[Path], input: Input) -> TokenizerConfig | None:
-    """What cuts the text of files into tokens, or did so when they were written as shards; None if it is not one."""
+def text_tokenizer(paths: Iterable[Path], input: InputKind) -> TokenizerConfig | None:
+    """The tokenizer of the text of files, which for shards is the one they were written with; None if they differ."""
     found = {_folder_tokenizer(folder, input) for folder in {path.parent for path in paths}}
     return found.pop() if len(found) == 1 else None
 
 
-def _folder_tokenizer(folder: Path, input: Input) -> TokenizerConfig | None:
+def _folder_tokenizer(folder: Path, input: InputKind) -> TokenizerConfig | None:
     summary = read_shard_summary(folder)
     if summary is None:
         return OWN if input == "text" else EXTERNAL
@@ -46,14 +45,14 @@ def _folder_tokenizer(folder: Path, input: Input) -> TokenizerConfig | None:
 
 
 def check_raw_text(trained: TokenizerConfig | None, *, accepts_tokens: bool = True) -> None:
-    """Warn that raw text is tokenized otherwise than a model's training text was.
+    """Warn if raw text is tokenized differently from a model's training text.
 
     Args:
-        trained: what the model was trained with; None is not known, and nothing is said.
+        trained: tokenizer of the training text; None if unknown, and then there is no warning.
         accepts_tokens: whether the user can give tokens instead.
 
     Raises:
-        ConfigError: if it is a tokenizer that this elmokit does not know.
+        ConfigError: if this version of elmokit does not know the tokenizer.
     """
     if trained is None:
         return
@@ -79,8 +78,8 @@ def check_raw_text(trained: TokenizerConfig | None, *, accepts_tokens: bool = Tr
     )
 
 
-def check_training_text(trained: TokenizerConfig | None, paths: Iterable[Path], input: Input) -> None:
-    """Do the same for text that a model is trained further on, which may be shards that elmokit tokenized."""
+def check_training_text(trained: TokenizerConfig | None, paths: Iterable[Path], input: InputKind) -> None:
+    """Warn in the same way about text to continue training on, which may be shards that elmokit tokenized."""
     paths = list(paths)
     if has_raw_text(paths, input):
         check_raw_text(trained)
@@ -97,7 +96,7 @@ def check_training_text(trained: TokenizerConfig | None, paths: Iterable[Path], 
 
 
 def describe_tokenizer(trained: TokenizerConfig | None) -> str:
-    """What a model was trained with, for a table."""
+    """The tokenizer of a model's training text, for a table."""
     if trained is None:
         return "not stated"
     if trained.name == EXTERNAL.name:
@@ -109,7 +108,7 @@ def describe_tokenizer(trained: TokenizerConfig | None) -> str:
 
 
 def name_tokenizer(tokenizer: TokenizerConfig) -> str:
-    """What to call a tokenizer in a sentence."""
+    """The name of a tokenizer in a message."""
     if tokenizer.name == EXTERNAL.name:
         return "tokens of another tokenizer"
     version = "" if tokenizer.version is None else f"version {tokenizer.version} of "
@@ -117,5 +116,5 @@ def name_tokenizer(tokenizer: TokenizerConfig) -> str:
 
 
 def _differ(one: TokenizerConfig, other: TokenizerConfig) -> bool:
-    """Whether two tokenizers are known to be different; a version that is not known may be any."""
+    """Whether two tokenizers are known to differ; an unknown version matches any."""
     return one.name != other.name or (one.version != other.version and None not in (one.version, other.version))

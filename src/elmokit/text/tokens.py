@@ -1,7 +1,7 @@
-"""The one check of what callers pass as texts and tokens.
+"""The single check of what callers pass as texts and tokens.
 
-A wrong value is named by its place: which text, which token, of which type, and what to do about it. Values come from
-tables as often as from text, so the usual ones are empty cells (None, NaN), numbers and bytes.
+An error says which text and which token is wrong, its type, and what to do about it. Values come from tables as often
+as from text, so the usual wrong ones are empty cells (None, NaN), numbers and bytes.
 """
 
 import warnings
@@ -14,14 +14,14 @@ _NOT_A_LIST = (bytes, bytearray, memoryview, Mapping, Set)
 
 
 def check_tokens(tokens: Any, place: str = "the sentence") -> tuple[str, ...]:
-    """The tokens of a sentence, if each of them is a str.
+    """Check that a sentence is a series of str, and return its tokens.
 
     Args:
         tokens: a list or any other ordered series of str.
-        place: what to call the sentence in messages, such as "text 3".
+        place: the name of the sentence in messages, such as "text 3".
 
     Raises:
-        InputError: if it is a str, no series at all, or holds something else.
+        InputError: if it is a str, is not a series, or has an item that is not a str.
     """
     if isinstance(tokens, str):
         raise InputError(
@@ -36,7 +36,7 @@ def check_tokens(tokens: Any, place: str = "the sentence") -> tuple[str, ...]:
 
 
 def check_text(text: Any, place: str) -> str | tuple[str, ...]:
-    """A raw text (str) as it is, or the tokens of a sentence."""
+    """Check a text and return it: a raw text (str) unchanged, or the tokens of a sentence."""
     if isinstance(text, str):
         return text
     _series(text, place, "a text is a str, or a list of its tokens", consume=False)
@@ -44,11 +44,11 @@ def check_text(text: Any, place: str) -> str | tuple[str, ...]:
 
 
 def check_texts(texts: Any, name: str) -> Iterator[str | tuple[str, ...]]:
-    """Texts one after the other, each raw (str) or as tokens; that there is a series of them is checked at once.
+    """Check texts one by one, each raw (str) or as tokens; whether it is a series at all is checked immediately.
 
     Args:
-        texts: what the caller passed.
-        name: what the caller knows this argument as.
+        texts: the value of the argument.
+        name: the name of the argument, for messages.
     """
     if isinstance(texts, str):
         raise InputError(f"{name} is the str {texts[:40]!r}: give a list of texts, e.g. [text].")
@@ -76,7 +76,7 @@ def _watch_for_sentences(texts: Iterator[str | tuple[str, ...]]) -> Iterator[str
 
 
 def check_sentences(sentences: Any, name: str = "sentences") -> Iterator[tuple[str, ...]]:
-    """Sentences one after the other, each as tokens; otherwise as `check_texts`."""
+    """Check sentences one by one, each given as tokens; otherwise like `check_texts`."""
     if isinstance(sentences, str):
         raise InputError(
             f"{name} is the str {sentences[:40]!r}: give a list of sentences, each a list of tokens; "
@@ -87,7 +87,7 @@ def check_sentences(sentences: Any, name: str = "sentences") -> Iterator[tuple[s
 
 
 def _series(values: Any, place: str, accepted: str, *, consume: bool = True) -> tuple[Any, ...]:
-    """What an ordered series holds; nothing is taken from it if it is not to be consumed."""
+    """The items of an ordered series; without `consume`, only check that it is one."""
     if isinstance(values, _NOT_A_LIST) or not isinstance(values, Iterable) or getattr(values, "ndim", 1) == 0:
         raise InputError(f"{place} is {_described(values)}: {accepted}; {_remedy(values)}.")
     return tuple(values) if consume else ()

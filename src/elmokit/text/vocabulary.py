@@ -1,8 +1,8 @@
 """The word list of a language model's softmax, and of a token embedding.
 
-One token per line: `<S>`, `</S>` and `<UNK>` first, then by descending count in training, which the sampled softmax
-relies on. The peers accept lists without the boundaries and then silently take the last word for them; here that
-is an error.
+One token per line: `<S>`, `</S>` and `<UNK>` first, then the words by descending count in the training text, which the
+sampled softmax relies on. bilm-tf and AllenNLP accept lists without the boundaries and then silently use the last word
+for them; here that is an error.
 """
 
 import re
@@ -23,12 +23,12 @@ END: Final = "</S>"
 UNKNOWN: Final = "<UNK>"
 SPECIALS: Final = (BEGIN, END, UNKNOWN)
 SKIPPED: Final = "!!!MAXTERMID"
-"""A line that readers of vocabulary files pass over, so no word can be spelled so."""
+"""A line that readers of vocabulary files skip, so no word can have this spelling."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class Vocabulary:
-    """Words in the order of their ids; looking up a word that is not there gives `<UNK>`'s id."""
+    """Words in the order of their ids; unknown words have the id of `<UNK>`."""
 
     def __init__(self, tokens: Iterable[str], *, origin: str = "the vocabulary") -> None:
         self.tokens: tuple[str, ...] = check_tokens(tokens, origin)
@@ -55,11 +55,11 @@ class Vocabulary:
 
     @property
     def num_duplicates(self) -> int:
-        """Lines that repeat an earlier word; as in the peers, a word has the id of its last line."""
+        """Lines that repeat an earlier word; as in bilm-tf and AllenNLP, a word has the id of its last line."""
         return len(self.tokens) - len(self._ids)
 
     def to_ids(self, tokens: Sequence[str]) -> NDArray[np.int64]:
-        """Ids (T,) of the tokens, `<UNK>`'s where a token is unknown."""
+        """Ids (T,) of the tokens; unknown tokens have the id of `<UNK>`."""
         return np.array([self._ids.get(token, self.unknown_id) for token in check_tokens(tokens)], dtype=np.int64)
 
 
@@ -77,9 +77,9 @@ def _misplaced(origin: str, special: str, expected: int, places: list[int]) -> s
 
 
 def read_vocabulary(path: Path) -> Vocabulary:
-    """Read a vocabulary file, plain or compressed, by the peers' rules.
+    """Read a vocabulary file, plain or compressed, by the rules of bilm-tf and AllenNLP.
 
-    Lines are stripped, `!!!MAXTERMID` lines skipped, a blank line is the token "".
+    Lines are stripped, `!!!MAXTERMID` lines are skipped, and a blank line is the token "".
     """
     with open_text(path) as lines:
         tokens = [line.strip() for line in lines]
@@ -87,7 +87,7 @@ def read_vocabulary(path: Path) -> Vocabulary:
 
 
 def is_vocabulary(path: Path) -> bool:
-    """Whether a file begins as a vocabulary does, which costs reading three lines."""
+    """Whether a file begins like a vocabulary; reads only three lines."""
     try:
         with open_text(path) as lines:
             return tuple(line.strip() for line in islice(lines, len(SPECIALS))) == SPECIALS
@@ -96,11 +96,11 @@ def is_vocabulary(path: Path) -> bool:
 
 
 def write_vocabulary(vocabulary: Vocabulary, path: Path) -> None:
-    """Write a vocabulary file; a word that would not come back as it is ends in an error, not in another word."""
+    """Write a vocabulary file; a word that could not be read back unchanged is an error."""
     for token in vocabulary.tokens:
         if token != token.strip() or "\n" in token or token == SKIPPED or _LONE_SURROGATE.search(token):
             raise VocabularyError(
-                f"the word {token!r} cannot stand in a vocabulary file, where a word is a stripped line of UTF-8: "
-                "take it out of the vocabulary."
+                f"the word {token!r} cannot be stored in a vocabulary file, where a word is a stripped line of UTF-8: "
+                "remove it from the vocabulary."
             )
     path.write_text("".join(f"{token}\n" for token in vocabulary.tokens), encoding="utf-8", newline="\n")

@@ -1,7 +1,7 @@
-"""How a training step computes for a precision: by which engine, by which products, and what the machine has for it.
+"""How a training step computes in a given precision: which engine, which products, which instructions.
 
-Nothing falls back in silence: `Arithmetic.label` says what runs, for the log, and a precision that the processor has no
-instructions for gives a warning.
+There is no silent fallback: `Arithmetic.label` describes what runs, for the log, and a precision for which the
+processor has no instructions gives a warning.
 """
 
 import warnings
@@ -24,30 +24,30 @@ Precision = Literal["float32", "bfloat16", "float16"]
 
 @dataclass(frozen=True)
 class Arithmetic:
-    """What a step computes with."""
+    """How a training step computes."""
 
     label: str
     """One line for the log."""
     engine: Engine
     """Runs the LSTM layers."""
     products: Products
-    """Those of the sampled softmax."""
+    """Computes the products of the sampled softmax."""
     casts_encoder: bool = False
     """Whether torch chooses the precision of products in the character encoder."""
     casts_layers: bool = False
-    """The same for the LSTM layers."""
+    """Whether torch chooses the precision of products in the LSTM layers."""
 
 
 def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.dtype) -> Arithmetic:
-    """The fastest way that this machine has for a precision.
+    """Choose the fastest way to compute in a precision on this machine.
 
     Args:
-        precision: of the products; weights and sums stay as they are.
-        device: where the weights are.
-        dtype: theirs.
+        precision: precision of the products; weights and sums keep theirs.
+        device: device of the weights.
+        dtype: data type of the weights.
 
     Raises:
-        ConfigError: if the device has no way, or one that would end the process.
+        ConfigError: if the device does not support the precision, or using it would crash the process.
     """
     on_cpu = device.type == "cpu"
     native = find_native_cell() if on_cpu else None
@@ -86,7 +86,7 @@ def bfloat16_instructions(*, with_tiles: bool = True) -> str:
     """The instructions for bfloat16 that the processor announces, "" if it has none.
 
     Args:
-        with_tiles: whether AMX counts, which torch leaves alone on machines that hide how large the tiles are.
+        with_tiles: whether AMX counts; torch does not use it on machines that hide the size of the tiles.
     """
     flags = describe_processor().get("flags", "").split()
     names = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}

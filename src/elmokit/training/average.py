@@ -8,17 +8,17 @@ import torch
 from torch import Tensor, nn
 
 _EVERY = 8
-"""Steps between updates: at each step the average would cost several percent of a small model's time."""
+"""Steps between updates; an update at every step would cost several percent of a small model's time."""
 
 
 class WeightAverage:
-    """Follows parameters by an exponential moving average.
+    """An exponential moving average of parameters.
 
-    At the beginning the average is over fewer steps than `decay` says, so that it forgets the first weights soon.
+    At first the average covers fewer steps than `decay` implies, so that it soon forgets the initial weights.
 
     Args:
-        parameters: what to follow.
-        decay: share of the average that a step keeps.
+        parameters: parameters to average.
+        decay: share of the average that is kept at each step.
     """
 
     def __init__(self, parameters: Sequence[nn.Parameter], decay: float) -> None:
@@ -28,14 +28,14 @@ class WeightAverage:
 
     @torch.no_grad()
     def update(self, step: int) -> None:
-        """Take in the weights after step number `step`, counted from 1."""
+        """Add the weights after step `step`, counted from 1."""
         if step % _EVERY == 0:
             decay = min(self._decay, (1 + step) / (10 + step))
             torch._foreach_lerp_(self._average, [p.detach() for p in self._parameters], 1 - decay**_EVERY)
 
     @contextmanager
     def in_model(self) -> Iterator[None]:
-        """Let the model have the average as its weights meanwhile."""
+        """Use the average as the weights of the model inside the block."""
         self._trade_places()
         try:
             yield
@@ -54,14 +54,14 @@ class WeightAverage:
         return {"average": self._average}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a checkpoint's average."""
+        """Restore the average from a checkpoint."""
         tensors: list[Tensor] = state["average"]
         with torch.no_grad():
             for average, saved in zip(self._average, tensors, strict=True):
                 average.copy_(saved)
 
     def restart(self) -> None:
-        """Forget everything but the present weights."""
+        """Restart the average from the current weights."""
         with torch.no_grad():
             for parameter, average in zip(self._parameters, self._average, strict=True):
                 average.copy_(parameter)

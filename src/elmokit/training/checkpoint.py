@@ -1,4 +1,4 @@
-"""Checkpoints of a run: one file each, complete or not there."""
+"""Checkpoints of a run: one file each, either complete or absent."""
 
 import re
 import zipfile
@@ -18,7 +18,7 @@ _KEYS = frozenset(("identity", "model", "optimizer", "batches", "step_state", "p
 class Checkpoints:
     """The last few checkpoints in a folder.
 
-    They hold tensors, numbers and strings only and are read as such, so that a file can never run code.
+    They contain only tensors, numbers and strings and are read as such, so a file can never run code.
     """
 
     def __init__(self, directory: Path, *, keep: int) -> None:
@@ -26,18 +26,18 @@ class Checkpoints:
         self.keep = keep
 
     def find(self) -> list[tuple[int, Path]]:
-        """The checkpoints that are there, by step, oldest first."""
+        """The existing checkpoints with their steps, oldest first."""
         if not self.directory.is_dir():
             return []
         named = ((_NAME.fullmatch(path.name), path) for path in self.directory.iterdir())
         return sorted((int(match[1]), path) for match, path in named if match)
 
     def save(self, step: int, content: Mapping[str, Any]) -> Path:
-        """Write a checkpoint, then delete those that are too many; a failure leaves the earlier ones as they were."""
+        """Write a checkpoint, then delete the oldest ones beyond `keep`; a failure leaves earlier ones intact."""
         path = self.directory / f"step-{step:09d}.pt"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            for leftover in self.directory.glob(".step-*.tmp*"):  # of a run that was killed while it wrote
+            for leftover in self.directory.glob(".step-*.tmp*"):  # from a run that was killed while writing
                 leftover.unlink(missing_ok=True)
             with atomic_path(path) as temporary, temporary.open("wb") as file:
                 torch.save(dict(content), file)
@@ -53,13 +53,13 @@ class Checkpoints:
         return path
 
     def load_last(self) -> dict[str, Any] | None:
-        """The newest checkpoint, None if there is none."""
+        """The newest checkpoint; None if there is none."""
         found = self.find()
         return None if not found else load_checkpoint(found[-1][1])
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read a checkpoint, whose every byte is checked."""
+    """Read a checkpoint and verify its checksums."""
     remedy = "delete it, so that the run resumes from the one before, or begins anew if there is none."
     try:
         with zipfile.ZipFile(path) as archive:  # torch itself does not compare the checksums that it wrote
@@ -71,7 +71,7 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
     except FormatError:
         raise
     except Exception as error:  # neither library has one error for all that can be wrong with a file
-        raise FormatError(f"{path} is damaged or no checkpoint ({_first_line(error)}): {remedy}") from None
+        raise FormatError(f"{path} is damaged or not a checkpoint ({_first_line(error)}): {remedy}") from None
     if not isinstance(content, dict) or not content.keys() >= _KEYS:
         raise FormatError(f"{path} is not a checkpoint of this version of elmokit: {remedy}")
     return content

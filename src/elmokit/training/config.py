@@ -1,4 +1,4 @@
-"""The settings of a training run: what TOML presets and `--set` hold, validated where they enter."""
+"""The settings of a training run, as given in TOML presets and by `--set`, validated when they are read."""
 
 import difflib
 import os.path
@@ -17,7 +17,7 @@ from elmokit.corpus.mixing import DEFAULT_ORDER, MAX_WEIGHT, Order
 from elmokit.errors import ConfigError
 from elmokit.recognize import JSON, mistaken
 from elmokit.settings import Groups, check_name, check_names, read_nones
-from elmokit.text.input_kind import DEFAULT_INPUT, Input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind
 
 Share = Annotated[float, Field(ge=0, lt=1)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -30,22 +30,22 @@ _LARGEST_VOCABULARY = 2**24
 class CorpusConfig(Config):
     """How text becomes sentences and words."""
 
-    input: Input = DEFAULT_INPUT
-    """Lines are raw text to tokenize, or tokens between spaces; shards of `elmokit corpus shard` are always tokens."""
+    input: InputKind = DEFAULT_INPUT
+    """text: raw text to tokenize; tokens: separated by spaces. Shards of `elmokit corpus shard` are always tokens."""
     max_vocab: Annotated[int, Field(ge=4, le=_LARGEST_VOCABULARY)] | None = None
-    """Words of the softmax with its three marks, the most frequent ones; none: all that reach min_count."""
+    """Size of the vocabulary, including three special tokens; none: all words that reach min_count."""
     min_count: Positive = 1
     """How often a word must occur to be in the vocabulary."""
     buffer_sentences: Positive = 100_000
-    """Sentences shuffled at a time."""
+    """Number of sentences that are shuffled together."""
     passage_sentences: Positive = 1
-    """Successive sentences that stay together, so that a row reads on where it stopped; an empty line ends a passage.
-    With 1 every sentence comes in random order, as in bilm-tf."""
+    """Consecutive sentences to keep together, so that a row reads coherent text; an empty line ends a passage. With 1,
+    all sentences are in random order, as in bilm-tf."""
     order: Order = DEFAULT_ORDER
     """How several files are read: mixed reads all at once, each in proportion to its length; files reads one after the
-    other, and looks at the first held-out files only. A resumed run keeps its own."""
+    other, and evaluates on the first held-out files only. A resumed run keeps its own order."""
     weights: dict[str, Annotated[float, Field(gt=0, le=MAX_WEIGHT)]] | None = None
-    """How often an epoch reads files, by pattern of their names: {"wikipedia-*" = 2, "forum-*" = 0.5}; none: once."""
+    """How often an epoch reads each file, by name pattern: {"wikipedia-*" = 2, "forum-*" = 0.5}; none: once."""
 
     @model_validator(mode="after")
     def _mixed_if_weighted(self) -> Self:
@@ -55,82 +55,82 @@ class CorpusConfig(Config):
 
 
 class LossConfig(Config):
-    """How predictions are judged in training."""
+    """The training loss."""
 
     kind: Literal["full", "sampled", "adaptive"] = "sampled"
-    """All words; a draw of them; or by clusters, for which the model needs softmax_cutoffs."""
+    """full: over all words; sampled: over a random sample; adaptive: by clusters, needs softmax_cutoffs."""
     num_negatives: Positive = 8192
-    """Words of a draw."""
+    """Number of sampled words."""
     first_bias: Literal["unigram", "zero"] = "unigram"
-    """What a new model expects of a word before it has learned anything: its frequency, or as in bilm-tf nothing, and
-    then words that are rarely drawn take long to find out that they are rare."""
+    """Initial softmax biases: log frequencies of the words, or zero as in bilm-tf, with which words that are rarely
+    sampled converge slowly."""
 
 
 class OptimizerConfig(Config):
-    """How weights follow their gradients."""
+    """The optimizer and its schedule."""
 
     kind: Literal["adagrad", "adamw", "adadelta", "muon"] = "adagrad"
-    """How weights follow their gradients: adagrad, adamw, adadelta, or muon for matrices beside adamw for the rest."""
+    """Optimizer: adagrad, adamw, adadelta, or muon (for matrices, with adamw for the rest)."""
     learning_rate: Rate = 0.2
     """The full learning rate, after warmup and before the schedule lowers it."""
     initial_accumulator: Weight = 1.0
     """Adagrad's sum of squares at the start."""
     betas: tuple[Share, Share] = (0.9, 0.999)
-    """AdamW's; Adadelta forgets by the second."""
+    """AdamW's betas; the second is also the decay rate of Adadelta."""
     eps: Rate = 1e-8
-    """Added to denominators, so that nothing is divided by zero."""
+    """Added to denominators to avoid division by zero."""
     weight_decay: Weight = 0.0
-    """AdamW's, on matrices of the encoder and the LSTMs, but not on embedding tables."""
+    """AdamW's weight decay, for matrices of the encoder and the LSTMs, but not for embedding tables."""
     clip_norm: Rate | None = 10.0
-    """Bound of the global norm of the gradient; the loss is summed over the steps of a window, as in bilm-tf."""
+    """Maximum global norm of the gradient; the loss is summed over the steps of a window, as in bilm-tf."""
     clip_value: Rate | None = None
-    """Bound of every single number of the gradient, after that of the norm."""
+    """Maximum absolute value of each gradient entry, applied after clip_norm."""
     schedule: Literal["constant", "cosine", "linear", "wsd"] = "constant"
-    """constant: it stays; cosine, linear: it falls; wsd: it stays, then falls in the last decay_steps."""
+    """constant: no change; cosine, linear: the rate falls; wsd: constant, then falling in the last decay_steps."""
     warmup_steps: Count = 0
-    """Steps in which the learning rate rises from 0 to its full value."""
+    """Steps over which the learning rate rises from 0 to its full value."""
     hold: Share = 0.0
     """Share of the run before the rate starts to fall."""
     floor: Share = 0.0
-    """Where it ends, as a share of the full rate."""
+    """Final learning rate, as a share of the full rate."""
     decay_steps: Positive = 1000
-    """Steps of the decay of wsd: the last ones of the run, or those after `elmokit pretrain --finish`."""
+    """Length of the decay of wsd: the last steps of the run, or the steps after `elmokit pretrain --finish`."""
     halve_after: Count = 0
-    """Evaluations in a row without a better one before the rate is halved; 0: never."""
+    """Consecutive evaluations without improvement before the rate is halved; 0: never."""
     ema_decay: Share = 0.0
-    """Share of a running average of the weights that a step keeps, e.g. 0.999; the better of both is kept. 0: none."""
+    """Decay of a running average of the weights, e.g. 0.999; the better of average and weights is kept. 0: none."""
 
 
 class LoopConfig(Config):
-    """How long a run lasts and what it leaves behind."""
+    """How long a run lasts, and when it logs, evaluates and saves."""
 
     max_steps: Positive | None = None
-    """Steps of the optimizer; none: as many as the epochs have."""
+    """Maximum number of optimizer steps; none: limited by num_epochs only."""
     accumulate: Positive = 1
-    """Batches whose gradients make one step."""
+    """Number of batches whose gradients are combined into one step."""
     log_every: Positive = 10
-    """Steps between lines of the log."""
+    """Steps between log lines."""
     evaluate_every: Count = 1000
     """Steps between evaluations; 0: at the end of each epoch."""
     patience: Count = 0
-    """Evaluations without a better one before the run stops; 0: never."""
+    """Evaluations without improvement before the run stops; 0: never."""
     checkpoint_every: Positive = 500
-    """Steps between checkpoints, from which a stopped run is resumed."""
+    """Steps between checkpoints, from which a stopped run resumes."""
     keep_checkpoints: Positive = 2
-    """Checkpoints to keep, the latest ones."""
+    """Number of checkpoints to keep, the latest ones."""
 
 
 class PresetConfig(Config):
-    """Settings of a run that the package holds presets of."""
+    """Settings of a kind of run that has presets in the package."""
 
     preset_folder: ClassVar[str]
-    """Where in `presets`."""
+    """Folder in `presets`."""
     groups: ClassVar[Groups] = {}
-    """What fields hold that are declared as plain dicts, by name."""
+    """Config classes of the fields that are declared as plain dicts, by field name."""
 
 
 class RunConfig(PresetConfig):
-    """A training run of a language model but for its model and its files."""
+    """A training run of a language model, without its model and its files."""
 
     preset_folder: ClassVar[str] = "pretrain"
 
@@ -139,29 +139,29 @@ class RunConfig(PresetConfig):
     optimizer: OptimizerConfig = OptimizerConfig()
     loop: LoopConfig = LoopConfig()
     batch_size: Positive = 128
-    """Rows of all processes together."""
+    """Rows per batch, over all processes."""
     unroll_steps: Positive = 20
-    """Tokens of a row that a step of training reads."""
+    """Tokens per row in each training step."""
     dropout: Share = 0.0
-    """On the input of every LSTM layer and on the top output, anew at every step."""
+    """Dropout rate on the input of every LSTM layer and on the top output, with a new mask at every step."""
     precision: Literal["float32", "bfloat16", "float16", "auto"] = "float32"
-    """Number type of the products in training; weights stay float32. auto: the fastest, by timing a few steps."""
+    """Data type of the products in training; weights stay float32. auto: the fastest, found by timing a few steps."""
     num_epochs: Positive = 10
-    """Passes through the training text, at most."""
+    """Maximum number of passes over the training text."""
     heldout_tokens: Positive | None = 100_000
-    """Held-out predictions looked at while training, an equal share of each file; none: all. The end of a run always
-    looks at all."""
+    """Held-out predictions per evaluation during training, with equal shares of each file; none: all. The final
+    evaluation always uses all."""
     seed: Seed = 0
-    """Decides first weights, order and dropout."""
+    """Random seed for initial weights, order of the text and dropout."""
 
 
 class PretrainConfig(RunConfig):
-    """A whole pretraining run but for its files."""
+    """A pretraining run, without its files."""
 
     groups: ClassVar[Groups] = {"model": ElmoConfig}
 
     model: dict[str, Any]
-    """Settings of the model; its vocabulary is filled in, a softmax is always there."""
+    """Settings of the model; the size of the vocabulary and the softmax are added automatically."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -193,12 +193,12 @@ class PretrainConfig(RunConfig):
 
 
 class FinetuneConfig(RunConfig):
-    """A whole fine-tuning run but for its model and its files."""
+    """A fine-tuning run, without its model and its files."""
 
     preset_folder: ClassVar[str] = "finetune"
 
     freeze: tuple[Literal["encoder", "lstm", "softmax"], ...] = ()
-    """Parts that stay as they are."""
+    """Parts that are not trained."""
 
 
 Run = TypeVar("Run", bound=PresetConfig)
@@ -213,7 +213,7 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
         changes: new values by dotted name, written as in TOML: {"optimizer.learning_rate": "1e-3"}.
 
     Raises:
-        ConfigError: if a name or a value is not accepted; a mistyped name hears of near ones.
+        ConfigError: if a name or a value is not accepted; the message suggests names similar to a mistyped one.
     """
     path = check_path("source", source)
     if changes is not None and not isinstance(changes, Mapping):
@@ -235,7 +235,7 @@ def read_run(kind: type[Run], source: str, changes: Mapping[str, str] | None = N
 
 
 def names_setting(source: str, name: str) -> bool:
-    """Whether a file of settings has a setting, by its dotted name; of a preset, which no user wrote, never."""
+    """Whether a settings file has a setting, by dotted name; always False for a preset, which no user wrote."""
     values: Any = read_settings(Path(source)) if _is_file(source) else None
     for part in name.split("."):
         values = values.get(part) if isinstance(values, dict) else None
@@ -248,7 +248,7 @@ def _is_file(source: str) -> bool:
 
 
 def preset_names(kind: type[PresetConfig]) -> list[str]:
-    """The presets of a kind in the package."""
+    """The names of the presets of a kind."""
     folder = resources.files("elmokit") / "presets" / kind.preset_folder
     return sorted(item.name.removesuffix(".toml") for item in folder.iterdir() if item.name.endswith(".toml"))
 
@@ -274,7 +274,7 @@ def _preset_file(kind: type[PresetConfig], name: str) -> Traversable:
 
 
 def _change(values: dict[str, Any], name: str, text: str) -> None:
-    """Set what a dotted name stands for; the text is a value of TOML, or else a string."""
+    """Set the value at a dotted name; the text is parsed as a TOML value, or else kept as a string."""
     try:
         value = tomllib.loads(f"x = {text}")["x"]
     except tomllib.TOMLDecodeError:

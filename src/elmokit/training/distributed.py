@@ -1,8 +1,8 @@
-"""Several processes that train one model: who is who, and sums over all.
+"""Several processes that train one model: their ranks, and sums over all of them.
 
-`torchrun` starts the processes and tells each its rank; without it there is one. Gradients are added up by hand, once
-a step, rather than by torch's DistributedDataParallel: both directions work out theirs in threads of their own, and
-softmax rows are exchanged only where a step touched them.
+`torchrun` starts the processes and gives each its rank; without it there is one process. Gradients are summed
+explicitly once per step, not by torch's DistributedDataParallel: the two directions compute theirs in separate threads,
+and only the softmax rows that a step used are exchanged.
 """
 
 import os
@@ -31,11 +31,11 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """Whether this one writes the files."""
+        """Whether this is the main process, which writes the files."""
         return self.rank == 0
 
     def own_rows(self, num_rows: int) -> range:
-        """The rows of this process among `num_rows`, which its number must divide."""
+        """The rows of this process, of `num_rows` in total, which the number of processes must divide."""
         if num_rows % self.size:
             raise ConfigError(
                 f"batch_size ({num_rows}) cannot be split evenly over {self.size} processes: make it a multiple of "
@@ -44,7 +44,7 @@ class Processes:
         share = num_rows // self.size
         return range(self.rank * share, (self.rank + 1) * share)
 
-    def add_up(self, tensors: Iterable[Tensor]) -> None:
+    def all_reduce(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by its sum over all processes, in few large messages."""
         if self.size == 1:
             return
@@ -57,30 +57,30 @@ class Processes:
         if waiting:
             _reduce(waiting)
 
-    def add_up_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
-        """The same for gradients; sparse ones have the same rows in every process."""
+    def all_reduce_gradients(self, parameters: Iterable[nn.Parameter]) -> None:
+        """Replace each gradient by its sum over all processes; sparse ones have the same rows in every process."""
         if self.size > 1:
             gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-            self.add_up(g._values() if g.is_sparse else g for g in gradients)
+            self.all_reduce(g._values() if g.is_sparse else g for g in gradients)
 
     def wait(self) -> None:
-        """Go on when all processes are here."""
-        self.add_up([torch.zeros(1)])
+        """Wait until all processes have reached this call."""
+        self.all_reduce([torch.zeros(1)])
 
     def any_of(self, *flags: bool) -> list[bool]:
-        """Whether each flag is up in any process."""
+        """For each flag, whether it is set in any process."""
         raised = torch.tensor(flags, dtype=torch.float32)
-        self.add_up([raised])
+        self.all_reduce([raised])
         return [bool(flag) for flag in raised.tolist()]
 
-    def from_first(self, value: float) -> float:
-        """The number that the first process gives."""
+    def broadcast_from_main(self, value: float) -> float:
+        """The value that the main process passed."""
         number = torch.tensor([value if self.is_first else 0.0], dtype=torch.float64)
-        self.add_up([number])
+        self.all_reduce([number])
         return float(number)
 
     def gather(self, tensor: Tensor, dim: int) -> Tensor:
-        """The tensors of all processes, one behind the other along a dimension."""
+        """The tensors of all processes, concatenated along a dimension."""
         if self.size == 1:
             return tensor
         parts = [torch.empty_like(tensor) for _ in range(self.size)]
@@ -101,8 +101,8 @@ def _reduce(tensors: list[Tensor]) -> None:
         tensor.copy_(summed.view_as(tensor))
 
 
-def join(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Processes:
-    """Join the run that torchrun started, if it did."""
+def init_distributed(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Processes:
+    """Join the process group if torchrun started this process."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return Processes()
@@ -112,11 +112,11 @@ def join(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Proces
 
 
 def own_device(device: str) -> str:
-    """The device of this process: of several that are to use "cuda", each has its own."""
+    """The device of this process: with several processes on "cuda", each has its own GPU."""
     return f"cuda:{os.environ['LOCAL_RANK']}" if device == "cuda" and "LOCAL_RANK" in os.environ else device
 
 
-def leave() -> None:
+def shutdown_distributed() -> None:
     """End the process group, if there is one."""
     if dist.is_initialized():
         dist.destroy_process_group()

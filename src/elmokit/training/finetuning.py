@@ -1,4 +1,4 @@
-"""Adapt a model to a domain: go on training it on other text, with its vocabulary kept, extended or newly counted."""
+"""Adapt a model to a domain: continue training on other text, with its vocabulary kept, extended or newly counted."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -31,18 +31,18 @@ def finetune(
     reading: ProgressCallback | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> RunResult:
-    """Train a model further on the text of a domain, and stop when the held-out text gets worse.
+    """Continue training a model on the text of a domain, and stop when the held-out perplexity gets worse.
 
-    The result is the best model seen, which is the one that was given if nothing better came.
+    The result is the best model of all evaluations, including the one before training.
 
     Args:
-        model: anything that `elmokit.load` reads. One without a softmax gets a new one over the words of the text.
-        config: the settings.
-        files: what to read and where to write.
+        model: anything that `elmokit.load` reads. A model without a softmax gets a new one over the words of the text.
+        config: settings of the run.
+        files: files to read and the folder to write.
         extend_vocab: add the words of the text that the model's vocabulary lacks.
         report: receives every log entry.
-        reading: receives how many bytes of the corpus have been read before training begins.
-        notify: receives single lines for the user, such as the precision that was chosen.
+        reading: receives the number of bytes of the corpus that were read before training, and the total.
+        notify: receives messages for the user, such as the chosen precision.
     """
     check_kind("config", config, FinetuneConfig)
     check_kind("files", files, RunFiles)
@@ -58,7 +58,7 @@ def finetune(
 def _train(
     run: Run, bilm: BiLM, model: str, config: FinetuneConfig, *, extend_vocab: bool, report: LogCallback | None
 ) -> RunResult:
-    """Fit the model to the words of the run, then train it."""
+    """Adapt the model's vocabulary to the run, then train it."""
     if not bilm.config.softmax:
         vocabulary = bilm.vocabulary if bilm.config.input.kind == "tokens" else run.vocabulary()
         assert vocabulary is not None
@@ -80,7 +80,7 @@ def _train(
 
 
 def _check_loss(bilm: BiLM, kind: str) -> None:
-    """Refuse a loss that would train another softmax than the model's own."""
+    """Refuse a loss that does not fit the model's softmax."""
     if bilm.config.softmax_cutoffs and kind != "adaptive":
         raise ConfigError(f"this model has an adaptive softmax, which loss.kind {kind!r} cannot train: set 'adaptive'.")
     if not bilm.config.softmax_cutoffs and kind == "adaptive":
@@ -88,13 +88,13 @@ def _check_loss(bilm: BiLM, kind: str) -> None:
 
 
 def _check_freeze(parts: Sequence[str]) -> None:
-    """Refuse to freeze everything, before the text is read."""
+    """Refuse to freeze all parts, before the text is read."""
     if {"encoder", "lstm", "softmax"} <= set(parts):
         raise ConfigError(f"freeze ({', '.join(parts)}) leaves nothing to train: leave a part out.")
 
 
 def _freeze(bilm: BiLM, parts: Sequence[str]) -> None:
-    """Take parts out of training; the table that a tied softmax shares with the encoder belongs to both."""
+    """Exclude parts from training; the table that a tied softmax shares with the encoder belongs to both."""
     modules: dict[str, tuple[nn.Module | None, ...]] = {
         "encoder": (bilm.encoder,),
         "lstm": (bilm.forward_lstm, bilm.backward_lstm),
@@ -109,7 +109,7 @@ def _freeze(bilm: BiLM, parts: Sequence[str]) -> None:
 
 
 def add_softmax(bilm: BiLM, vocabulary: Vocabulary, *, seed: int = 0) -> BiLM:
-    """The same model with a new, untrained softmax over a vocabulary; that of a token embedding must be its own."""
+    """The same model with a new, untrained softmax over a vocabulary; a model over words must keep its vocabulary."""
     if bilm.softmax is not None:
         raise ConfigError("this model has a softmax already: extend its vocabulary instead.")
     if bilm.config.input.kind == "tokens" and vocabulary != bilm.vocabulary:
@@ -119,10 +119,11 @@ def add_softmax(bilm: BiLM, vocabulary: Vocabulary, *, seed: int = 0) -> BiLM:
 
 
 def extend_vocabulary(bilm: BiLM, words: Sequence[str]) -> BiLM:
-    """The same model knowing more words, which share what it expected of `<UNK>` evenly at first.
+    """The same model with more words, which at first share the probability of `<UNK>` equally.
 
-    Known words keep their rows; new ones stand behind them, in the order given, with the row of `<UNK>`. They and
-    `<UNK>` have its bias less the logarithm of their number, so the predictions of all other words do not change.
+    Known words keep their rows; new ones follow in the given order, with a copy of the row of `<UNK>`. The bias of
+    `<UNK>` and of the new words is the old bias of `<UNK>` minus the logarithm of their number, so the predictions of
+    all other words do not change.
     """
     vocabulary = bilm.vocabulary
     if bilm.softmax is None or vocabulary is None:
@@ -147,12 +148,12 @@ def extend_vocabulary(bilm: BiLM, words: Sequence[str]) -> BiLM:
 
 
 def _own_indexer(bilm: BiLM) -> Indexer | None:
-    """The indexer, unless it is made from the vocabulary and so must be made anew."""
+    """The indexer, unless it depends on the vocabulary and must be rebuilt."""
     return None if isinstance(bilm.encoder, TokenEncoder) else bilm.indexer
 
 
 def _rebuild(old: BiLM, new: BiLM) -> BiLM:
-    """Copy weights into a model that has the same tensors, or longer ones."""
+    """Copy weights into a model whose tensors have the same sizes or more rows."""
     tensors = new.state_dict()
     for name, tensor in old.state_dict().items():
         tensors[name][: len(tensor)] = tensor

@@ -1,6 +1,6 @@
 """The exact loss: −log p of every target by the full or the adaptive softmax, summed.
 
-The loss runs over a few predictions at a time and computes its gradients on the way forward, so memory does not grow
+The loss processes a few predictions at a time and computes its gradients in the forward pass, so memory does not grow
 with the window.
 
 Notation: N predictions, n of a chunk, P width of a direction, V words.
@@ -16,9 +16,9 @@ from torch.autograd.function import once_differentiable
 from elmokit.model.softmax import Softmax
 
 _CHUNK_SCORES = 2**21
-"""Scores computed at a time: 8 MB, which a core's cache can still help with."""
+"""Scores computed at a time: 8 MB, for which a core's cache is still useful."""
 _LEAST_ROWS = 16
-"""Predictions computed at a time, however large the vocabulary: with fewer, most time goes into reading the matrix."""
+"""Minimum number of predictions computed at a time: with fewer, most time is spent reading the matrix."""
 
 
 def full_loss(h: Tensor, targets: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

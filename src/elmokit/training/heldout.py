@@ -1,4 +1,4 @@
-"""Held-out text by files: what of it is looked at while a run trains, and each file's own figures at its end."""
+"""Held-out text by file: the sample that is evaluated during a run, and the figures of each file at its end."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -7,22 +7,22 @@ from typing import Any
 
 from elmokit.model.bilm import BiLM
 from elmokit.scoring.perplexity import measure_parts
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from elmokit.text.lines import read_text
 
 Files = Mapping[Path, Sequence[str]]
-"""The sentences of each file, as tokens between single spaces."""
+"""The sentences of each file, as tokens separated by single spaces."""
 
 
-def read_heldout(paths: Sequence[Path], *, input: Input) -> dict[Path, list[str]]:
+def read_heldout(paths: Sequence[Path], *, input: InputKind) -> dict[Path, list[str]]:
     """Read held-out files."""
     return {path: read_text([path], input=input) for path in paths}
 
 
 def sample_evenly(files: Files, num_predictions: int | None) -> list[str]:
-    """The beginning of every file, with about so many predictions in all; None is everything.
+    """The beginning of every file, about `num_predictions` predictions in total; None means everything.
 
-    All files have equal shares; what a short one leaves of its own goes to the others.
+    All files have equal shares; if a file is shorter than its share, the others get the rest.
     """
     texts = list(files.values())
     if num_predictions is None:
@@ -37,7 +37,7 @@ def sample_evenly(files: Files, num_predictions: int | None) -> list[str]:
 
 
 def first_predictions(sentences: Sequence[str], num_predictions: int | None) -> Sequence[str]:
-    """The first sentences with so many predictions together; None is all."""
+    """The first sentences that have `num_predictions` predictions in total, or slightly more; None means all."""
     if num_predictions is None:
         return sentences
     total = 0
@@ -53,7 +53,7 @@ def _num_predictions(sentence: str) -> int:
 
 
 def evaluate_files(bilm: BiLM, files: Files) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:
-    """Perplexities of all files together, as `evaluate_both` gives them, and those of each file by its name.
+    """Perplexities of all files together, as returned by `evaluate_both`, and of each file by name.
 
     The text is read once with the state carried and once with it reset, all files one after the other.
     """
@@ -71,6 +71,6 @@ def evaluate_files(bilm: BiLM, files: Files) -> tuple[dict[str, Any], dict[str, 
 
 
 def _names(paths: Sequence[Path]) -> list[str]:
-    """File names, or whole paths of files whose names are the same."""
+    """File names, or full paths for files with equal names."""
     counts = Counter(path.name for path in paths)
     return [path.name if counts[path.name] == 1 else str(path) for path in paths]

@@ -1,4 +1,4 @@
-"""A run's log: a line of JSON for every entry, in a file that a resumed run goes on with."""
+"""The log of a run: one line of JSON per entry, in a file to which a resumed run appends."""
 
 import json
 import os
@@ -10,14 +10,14 @@ from elmokit.filesystem import naming_destination, write_text_atomic
 
 
 class RunLog:
-    """Appends entries, once `rewind` has said behind how many.
+    """Appends entries, after `rewind` has set how many to keep.
 
     Args:
-        path: the file.
-        tensorboard: whether to write TensorBoard's files beside it as well.
+        path: the log file.
+        tensorboard: whether to write TensorBoard files beside it.
 
     Attributes:
-        num_entries: entries so far; a checkpoint has it, and a run that resumes from there forgets what came later.
+        num_entries: entries so far. Checkpoints store it, and a run that resumes from one drops later entries.
     """
 
     def __init__(self, path: Path, *, tensorboard: bool = False) -> None:
@@ -27,7 +27,7 @@ class RunLog:
         self._writer: Any = None
 
     def rewind(self, num_entries: int) -> None:
-        """Keep so many entries; those behind them are made again, and a line that a kill has cut off goes too."""
+        """Keep the first `num_entries` entries and drop later ones, including a line that was cut off by a kill."""
         kept = self._lines()[:num_entries]
         write_text_atomic(self.path, "".join(f"{line}\n" for line in kept))
         self.num_entries = len(kept)
@@ -38,7 +38,7 @@ class RunLog:
     def _lines(self) -> list[str]:
         if not self.path.exists():
             return []
-        return self.path.read_text(encoding="utf-8").split("\n")[:-1]  # what follows the last line end is half a line
+        return self.path.read_text(encoding="utf-8").split("\n")[:-1]  # the text after the last line end is incomplete
 
     def write(self, entry: dict[str, Any]) -> None:
         """Append an entry, which has a `step`."""
@@ -51,7 +51,7 @@ class RunLog:
                     self._writer.add_scalar(name, value, entry["step"])
 
     def sync(self) -> None:
-        """Bring all entries to the disk, as is wanted before a checkpoint counts on them."""
+        """Flush all entries to disk; must happen before a checkpoint relies on them."""
         with naming_destination(self.path), self.path.open("a", encoding="utf-8") as file:
             os.fsync(file.fileno())
         if self._writer is not None:
@@ -62,7 +62,7 @@ class RunLog:
         return [json.loads(line) for line in self._lines()]
 
     def close(self) -> None:
-        """Finish TensorBoard's files."""
+        """Close the TensorBoard files."""
         if self._writer is not None:
             self._writer.close()
 

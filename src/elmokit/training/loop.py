@@ -1,12 +1,12 @@
 """The only training loop. It knows neither language models nor tasks.
 
-`batches` is an iterator that can save its place, `step` turns a batch into gradients, `optimizer` uses them,
-`evaluate` measures. The loop owns the rest: accumulation, logging, the best model, checkpoints, early stopping,
-signals, and the stop at a loss that is not a number. A run that is killed at any moment and resumed takes the same
-steps as one that was not.
+`batches` is an iterator that can save its position, `step` turns a batch into gradients, `optimizer` applies them,
+`evaluate` measures the model. The loop does the rest: accumulation, logging, the best model, checkpoints, early
+stopping, signals, and stopping at a loss that is not a number. A run that is killed at any moment and resumed takes the
+same steps as an uninterrupted one.
 
-A step first takes all its batches, then computes, so that a run which must end for want of data or on a signal stands
-exactly between two steps and can be saved there.
+A step first takes all its batches and then computes, so a run that ends because of a signal or missing data is exactly
+between two steps and can be saved there.
 """
 
 import math
@@ -32,45 +32,45 @@ from elmokit.training.optim import Optimizer
 
 @dataclass(frozen=True)
 class StepResult:
-    """What a step says of its batch: the mean loss, parts of it by name, how many things it is the mean of."""
+    """The result of a step: the mean loss, its parts by name, and the number of items it is the mean of."""
 
     loss: float
     parts: Mapping[str, float]
     count: int
     scale: float = 1.0
-    """What the gradients must still be multiplied with."""
+    """Factor to multiply the gradients by before the update."""
 
 
 class Batches(Protocol):
-    """An iterator that can save its place.
+    """An iterator that can save its position.
 
-    It may have an `epoch`, an int that changes when all data have been given out once more.
+    It may have an `epoch`, an int that changes after each pass over the data.
     """
 
     def __next__(self) -> Any:
         """The next batch."""
 
     def state_dict(self) -> dict[str, Any]:
-        """Where it stands."""
+        """The current position."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on from there."""
+        """Restore a position."""
 
 
 class Step(Protocol):
     """Adds the gradients of a batch to the parameters."""
 
     def __call__(self, batch: Any, number: int, /) -> StepResult:
-        """Do so for batch `number` of the run."""
+        """Add the gradients of batch `number` of the run."""
 
     def state_dict(self) -> dict[str, Any]:
-        """What it carries from batch to batch."""
+        """The state that is carried from batch to batch."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take that up again."""
+        """Restore that state."""
 
     def overflowed(self) -> bool:
-        """Whether a gradient that is not finite was met by lowering a scale, so that the loop may go on."""
+        """Whether a non-finite gradient was handled by lowering a scale, so that the loop may continue."""
 
 
 Reason = Literal["max_steps", "end of data", "patience", "end of decay"]
@@ -78,7 +78,7 @@ Reason = Literal["max_steps", "end of data", "patience", "end of decay"]
 
 @dataclass
 class Progress:
-    """How far a run is; what a progress bar shows, and part of every checkpoint."""
+    """The progress of a run, for progress bars and checkpoints."""
 
     num_steps: int = 0
     """Steps that the run is expected to take."""
@@ -93,13 +93,13 @@ class Progress:
     evaluated: int = -1
     """The step of the last evaluation."""
     totals: dict[str, float] = field(default_factory=dict)
-    """What the next log entry gives the means of: losses times their counts, norms of gradients."""
+    """Sums for the means in the next log entry: losses times their counts, gradient norms."""
     num_counted: int = 0
     num_norms: int = 0
     decay_from: int | None = None
-    """The step at which the decay of schedule wsd began, if it has."""
+    """The step at which the decay of schedule wsd began, if it has begun."""
     reason: Reason | None = None
-    """Why the run is over, if it is."""
+    """Why the run ended, if it has."""
 
 
 @dataclass(frozen=True)
@@ -112,33 +112,33 @@ class Fitted:
 
 
 LogCallback = Callable[[Progress, Mapping[str, float]], None]
-"""Called at every log entry and evaluation with its figures."""
+"""Receives the figures of every log entry and evaluation."""
 
 
 class Loop:
-    """A run: its parts, and how far it is.
+    """A training run: its parts and its progress.
 
     Args:
-        model: what is trained; its tensors are part of every checkpoint.
-        batches: where batches come from; its end ends the run.
-        step: from a batch to gradients.
-        optimizer: from gradients to the next weights.
-        config: when to do what, and how many steps to take at most.
-        num_steps: steps that the run is expected to take.
-        evaluate: figures of the present model, asked of the first process; the one named `metric` decides what is best.
-        metric: a figure of `evaluate`.
-        lower_is_better: whether a smaller one is.
+        model: model to train; its tensors are part of every checkpoint.
+        batches: source of batches; the run ends when it ends.
+        step: computes the gradients of a batch.
+        optimizer: updates the weights.
+        config: intervals, and the maximum number of steps.
+        num_steps: expected number of steps.
+        evaluate: returns figures of the current model; only the main process calls it.
+        metric: the figure of `evaluate` that decides which model is best.
+        lower_is_better: whether a smaller metric is better.
         save_best: called when the model is the best so far.
-        checkpoints: where they go; none: none are written.
-        log: where entries go.
-        processes: those that share the run; the first one writes.
-        identity: what must be equal for a checkpoint to be taken up, by name.
+        checkpoints: stores checkpoints; None writes none.
+        log: receives the entries.
+        processes: the processes that share the run; the main one writes.
+        identity: settings that must match those of a checkpoint to resume from it, by name.
         changeable: names of `identity` that a resumed run may change; each change is logged.
-        average: a running average of the weights; the better of both is evaluated as the best.
-        finish_requested: says whether the decay of schedule wsd is to begin now.
-        report: for a progress bar.
-        place: says where in the data the next batch begins, for messages.
-        rescue: called when a figure is not a number; says what is left and how to go on.
+        average: a running average of the weights; the better of average and weights is evaluated as the best.
+        finish_requested: returns whether the decay of schedule wsd should begin now.
+        report: receives the progress, for a progress bar.
+        place: returns where in the data the next batch begins, for messages.
+        rescue: called when a figure is not a number; returns what was saved and how to continue.
     """
 
     def __init__(
@@ -174,11 +174,11 @@ class Loop:
         self.place, self.rescue = place, rescue
         self.progress = Progress(num_steps)
         self.changes: dict[str, list[Any]] = {}
-        """What a resumed run has changed: the old value and the new one of each setting."""
+        """Settings that a resumed run has changed, each with its old and new value."""
         self._place = ""
 
     def resume(self) -> bool:
-        """Take up the newest checkpoint; False if there is none."""
+        """Load the newest checkpoint; False if there is none."""
         content = self.checkpoints.load_last() if self.checkpoints is not None else None
         if content is None:
             return False
@@ -205,7 +205,7 @@ class Loop:
         return True
 
     def _compare(self, saved: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """The settings that a resumed run changes, each with the old value and the new; others are refused."""
+        """The settings that a resumed run changes, each with its old and new value; forbidden changes are refused."""
         changes = {
             name: [saved[name], value]
             for name, value in self.identity.items()
@@ -220,7 +220,7 @@ class Loop:
         return changes
 
     def _take_changes(self, changes: Mapping[str, list[Any]]) -> None:
-        """Log what a resumed run changes, and let a run that had come to its end continue to a later one."""
+        """Log what a resumed run changes, and let a run that had reached its end continue to a later one."""
         self.changes = dict(changes)
         if not changes:
             return
@@ -235,7 +235,7 @@ class Loop:
             self.log.write({"step": self.progress.step, "changed": self.changes})
 
     def run(self) -> Fitted:
-        """Train until the steps, the data or the patience end."""
+        """Train until the steps, the data or the patience run out."""
         begun, progress, config = time.monotonic(), self.progress, self.config
         mark = (begun, progress.count)
         epoch = getattr(self.batches, "epoch", None)
@@ -269,7 +269,7 @@ class Loop:
         return Fitted(progress, progress.reason, time.monotonic() - begun)
 
     def _take_batches(self, stop: threading.Event) -> list[Any]:
-        """The batches of a step, fewer at the end of the data; a run that cannot or shall not go on is saved."""
+        """The batches of a step, fewer at the end of the data; saves the run if it cannot or must not continue."""
         before = self.batches.state_dict()
         self._place = self.place() if self.place is not None else ""
         batches: list[Any] = []
@@ -291,18 +291,18 @@ class Loop:
             raise KeyboardInterrupt
         if asked:
             self._begin_decay("on request")
-            self._save(before)  # whoever resumes decays from the same step
+            self._save(before)  # so that a resumed run decays from the same step
         return batches
 
     def _is_asked_to_finish(self) -> bool:
-        """Whether the first process finds a request for a decay that could begin now."""
+        """Whether the main process finds a request for a decay that could begin now."""
         if self.finish_requested is None or not self.processes.is_first:
             return False
         can_begin = self.optimizer.config.schedule == "wsd" and self.progress.decay_from is None
         return can_begin and self.finish_requested()
 
     def _reached_end(self) -> Reason | None:
-        """Why the run is over after the steps so far, if it is; begins the decay of schedule wsd when it is time."""
+        """Why the run ends after the steps so far, if it does; begins the decay of schedule wsd when it is due."""
         progress, optimizer = self.progress, self.optimizer.config
         if optimizer.schedule != "wsd":
             last = self.config.max_steps
@@ -334,7 +334,7 @@ class Loop:
             progress.num_counted += result.count
             for name, value in {"loss": result.loss, **result.parts}.items():
                 progress.totals[name] = progress.totals.get(name, 0.0) + value * result.count
-        self.processes.add_up_gradients(self.optimizer.parameters)
+        self.processes.all_reduce_gradients(self.optimizer.parameters)
         norm = self.optimizer.update(progress.step, scale / len(batches), progress.decay_from)
         if math.isfinite(norm):
             progress.totals["gradient_norm"] = progress.totals.get("gradient_norm", 0.0) + norm
@@ -350,12 +350,12 @@ class Loop:
     def _check(self, name: str, value: float) -> None:
         if math.isfinite(value):
             return
-        where = f" (corpus: {self._place} or behind)" if self._place else ""
+        where = f" (corpus: {self._place} or later)" if self._place else ""
         remedy = f"; {self.rescue()}" if self.rescue is not None else "."
         raise ElmokitError(f"the {name} is {value} at step {self.progress.step + 1}{where}, so the run stops{remedy}")
 
     def _write_entry(self, mark: tuple[float, int]) -> tuple[float, int]:
-        """Log the means since the last entry and the speed since a mark; give the next mark."""
+        """Log the means since the last entry and the speed since a mark; return the next mark."""
         progress, now = self.progress, time.monotonic()
         means = {
             name: total / (progress.num_norms if name == "gradient_norm" else progress.num_counted)
@@ -367,12 +367,12 @@ class Loop:
         return now, progress.count
 
     def measure(self) -> None:
-        """Evaluate the present model, and keep it if it is the best so far."""
+        """Evaluate the current model, and save it if it is the best so far."""
         if self.evaluate is None:
             return
         progress = self.progress
         figures = dict(self.evaluate()) if self.processes.is_first else {}
-        value = self.processes.from_first(figures.get(self.metric, 0.0))
+        value = self.processes.broadcast_from_main(figures.get(self.metric, 0.0))
         if math.isnan(value):
             self._check(f"held-out {self.metric}", value)
         averaged = self._measure_average(figures)
@@ -390,7 +390,7 @@ class Loop:
         self._tell({"count": progress.count, **{f"heldout_{name}": figure for name, figure in figures.items()}})
 
     def _measure_average(self, figures: dict[str, float]) -> float | None:
-        """Evaluate the average of the weights too, if there is one, and add its figures to those of the weights."""
+        """Also evaluate the average of the weights, if there is one, and add its figures to those of the weights."""
         if self.average is None or self.evaluate is None:
             return None
         value = 0.0
@@ -399,7 +399,7 @@ class Loop:
                 found = self.evaluate()
             value = found[self.metric]
             figures |= {f"ema_{name}": figure for name, figure in found.items()}
-        return self.processes.from_first(value)
+        return self.processes.broadcast_from_main(value)
 
     def _is_better(self, value: float, other: float) -> bool:
         return value < other if self.lower_is_better else value > other
@@ -413,7 +413,7 @@ class Loop:
             self.report(self.progress, figures)
 
     def _save(self, batches: dict[str, Any] | None = None) -> None:
-        """Write a checkpoint, with the batches at another place if one is given."""
+        """Write a checkpoint, optionally with another position of the batches."""
         if self.checkpoints is None:
             return
         step_state = self.step.state_dict()  # every process has a part of it
@@ -440,7 +440,7 @@ class Loop:
 
 @contextmanager
 def _signals() -> Iterator[threading.Event]:
-    """Let Ctrl-C and a polite kill end the run after the present step; Ctrl-C again ends it at once."""
+    """Make Ctrl-C and SIGTERM end the run after the current step; a second Ctrl-C ends it immediately."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop

@@ -1,4 +1,4 @@
-"""How much memory a run needs at least, so that absurd sizes are refused before anything is built."""
+"""Estimate the minimum memory of a run, so that absurd sizes are refused before anything is built."""
 
 from torch import nn
 
@@ -12,11 +12,11 @@ from elmokit.training.config import PretrainConfig, RunConfig
 
 _NUMBER_BYTES = 4
 _OPTIMIZER_NUMBERS = {"adagrad": 1, "adamw": 2, "adadelta": 2, "muon": 1}
-"""What an optimizer remembers of each weight."""
+"""How many numbers an optimizer stores per weight."""
 
 
 def check_settings(config: PretrainConfig) -> None:
-    """Refuse a model or a batch that cannot fit, whatever its vocabulary will be, before the corpus is read."""
+    """Refuse a model or a batch that cannot fit with any vocabulary, before the corpus is read."""
     small = {"softmax": False, "tied_softmax": False, "softmax_cutoffs": (), "vocab_size": len(SPECIALS) + 1}
     shape = ElmoConfig.model_validate({**config.model, **small})
     check_model(empty_model(shape, Vocabulary([*SPECIALS, "a"]), None), 0, config)
@@ -26,10 +26,10 @@ def check_model(bilm: BiLM, num_words: int, config: RunConfig, *, num_processes:
     """Refuse a model, which may be without storage, if training it takes more memory than there is.
 
     Args:
-        bilm: the model but for its tables of words.
-        num_words: the size of these.
-        config: the run's settings.
-        num_processes: over which the rows of a batch are spread.
+        bilm: the model; its word tables may have any size.
+        num_words: number of rows that its word tables will have.
+        config: settings of the run.
+        num_processes: number of processes that share the rows of a batch.
     """
     available = usable_memory()
     needed = _estimate(bilm, num_words, config, num_processes)
@@ -44,7 +44,7 @@ def check_model(bilm: BiLM, num_words: int, config: RunConfig, *, num_processes:
 
 
 def _estimate(bilm: BiLM, num_words: int, config: RunConfig, num_processes: int) -> dict[str, int]:
-    """Bytes by what asks for them: weights, their gradients, what the optimizer remembers, and the gates of a batch."""
+    """Bytes by the setting that causes them: weights, gradients, optimizer state, and the gates of a batch."""
     shape = bilm.config
     remembered = _OPTIMIZER_NUMBERS[config.optimizer.kind] + bool(config.optimizer.ema_decay)
     has_table = shape.input.kind == "tokens"

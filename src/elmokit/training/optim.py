@@ -1,4 +1,4 @@
-"""Optimizers, their schedules, and the clips of the gradient."""
+"""Optimizers, their schedules, and gradient clipping."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -15,16 +15,16 @@ from elmokit.training.config import OptimizerConfig
 class Optimizer:
     """One optimizer for all parameters: schedule, clip and update in one call.
 
-    Parameters whose gradients are sparse, which are the softmax rows under a sampled loss, are updated where the
-    gradient has rows and nowhere else; for Adagrad that is the same as a dense update, for Adam see `RowAdam`. Adadelta
-    updates whole tables: it forgets old gradients at every step, of all rows.
+    Parameters with sparse gradients, which are the softmax rows under a sampled loss, are updated only in the rows that
+    the gradient has. For Adagrad that equals a dense update; for Adam see `RowAdam`. Adadelta updates whole tables,
+    because it decays the statistics of all rows at every step.
 
     Args:
-        dense: parameters with ordinary gradients, by name.
-        sparse: parameters with sparse ones.
-        config: kind, rate, clip and schedule.
-        num_steps: length of the run, which the schedule is stretched over.
-        shares: of the learning rate for parameters with ordinary gradients, by how their names begin; else all of it.
+        dense: parameters with dense gradients, by name.
+        sparse: parameters with sparse gradients, by name.
+        config: kind, learning rate, clipping and schedule.
+        num_steps: length of the run, over which the schedule extends.
+        shares: factors on the learning rate of dense parameters, by prefix of their names; 1 for all others.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class Optimizer:
         self._halvings = 0
 
     def update(self, step: int, scale: float = 1.0, decay_from: int | None = None) -> float:
-        """Make step number `step` (from 0) with all gradients times `scale`; give the norm before the clip.
+        """Update the weights and return the norm of the gradient before clipping.
 
-        A norm that is not finite changes nothing, and the gradients stay for whoever wants to look at them.
+        If the norm is not finite, nothing changes, and the gradients are kept for inspection.
 
         Args:
-            step: its number.
-            scale: of all gradients.
-            decay_from: the step at which the decay of schedule wsd began, if it has.
+            step: number of the step, from 0.
+            scale: factor on all gradients.
+            decay_from: the step at which the decay of schedule wsd began, if it has begun.
         """
         gradients = []
         for parameter in self.parameters:
@@ -81,24 +81,24 @@ class Optimizer:
         return norm
 
     def observe(self, num_worse: int) -> None:
-        """Halve the rate if so many evaluations in a row were no better."""
+        """Halve the rate after every `halve_after` consecutive evaluations without improvement."""
         if self.config.halve_after and num_worse and num_worse % self.config.halve_after == 0:
             self._halvings += 1
 
     def clear(self) -> None:
-        """Forget all gradients."""
+        """Clear all gradients."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def state_dict(self) -> dict[str, Any]:
-        """What the optimizers remember."""
+        """The state of the optimizers."""
         return {
             "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
             "halvings": self._halvings,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with what others remembered."""
+        """Restore the state of the optimizers."""
         for optimizer, own in zip(self._optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(own)
         self._halvings = state.get("halvings", 0)
@@ -140,7 +140,7 @@ def _build(
 
 
 def _build_muon(groups: list[dict[str, Any]], config: OptimizerConfig) -> TorchOptimizer:
-    """Muon with steps as large as AdamW's, so that one learning rate serves both."""
+    """Muon with steps as large as AdamW's, so that one learning rate works for both."""
     try:
         from torch.optim import Muon
     except ImportError:
@@ -157,7 +157,7 @@ def _build_muon(groups: list[dict[str, Any]], config: OptimizerConfig) -> TorchO
 
 
 def _group(named: list[tuple[str, nn.Parameter]], shares: Mapping[str, float]) -> list[dict[str, Any]]:
-    """Parameters with the same share of the learning rate together."""
+    """Group parameters by their share of the learning rate."""
     groups: dict[float, list[nn.Parameter]] = {}
     for name, parameter in named:
         share = next((share for begin, share in shares.items() if name.startswith(begin)), 1.0)
@@ -166,15 +166,15 @@ def _group(named: list[tuple[str, nn.Parameter]], shares: Mapping[str, float]) -
 
 
 def _is_decayed(name: str, parameter: nn.Parameter) -> bool:
-    """Say so of matrices whose rows all take part in every step: neither tables nor the softmax."""
+    """Whether weight decay applies: to matrices that every step uses in full, not to tables or the softmax."""
     return parameter.dim() > 1 and "table" not in name and not name.startswith("softmax.")
 
 
 class RowAdam(TorchOptimizer):
-    """Adam for matrices of which a step touches few rows; the moments of the others wait.
+    """Adam for matrices of which a step uses few rows; the moments of the other rows do not change.
 
-    Every row counts its own steps. With one count for all, as in `torch.optim.SparseAdam`, the squared gradients of a
-    row that is seldom touched look too small for as long as it is new, and its steps are several times too large.
+    Every row counts its own steps. With one count for all, as in `torch.optim.SparseAdam`, the estimate of the squared
+    gradients is too small for a rare row while it is new, and its steps are several times too large.
     """
 
     def __init__(self, params: list[nn.Parameter], *, lr: float, betas: tuple[float, float], eps: float) -> None:
@@ -182,7 +182,7 @@ class RowAdam(TorchOptimizer):
 
     @torch.no_grad()
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """Update the rows that coalesced sparse gradients name."""
+        """Update the rows in the coalesced sparse gradients."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
@@ -206,7 +206,7 @@ class RowAdam(TorchOptimizer):
 
 
 def rate_factor(config: OptimizerConfig, step: int, num_steps: int, decay_from: int | None = None) -> float:
-    """The share of the full learning rate at a step: a linear warm-up, a stretch at the top, and the way down."""
+    """The share of the full learning rate at a step: linear warmup, constant phase, decay."""
     warmup = min(1.0, (step + 1) / config.warmup_steps) if config.warmup_steps else 1.0
     if config.schedule == "wsd":
         done = 0.0 if decay_from is None else min(1.0, max(0, step - decay_from) / config.decay_steps)
@@ -220,5 +220,5 @@ def rate_factor(config: OptimizerConfig, step: int, num_steps: int, decay_from: 
 
 
 def sparse_gradient(ids: Tensor, rows: Tensor, like: Tensor) -> Tensor:
-    """The gradient of a whole matrix or vector from that of its rows (K, …)."""
+    """The sparse gradient of a whole matrix or vector from the gradient of some of its rows (K, …)."""
     return torch.sparse_coo_tensor(ids[None], rows, like.shape, check_invariants=False)

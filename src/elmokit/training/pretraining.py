@@ -1,8 +1,8 @@
-"""Train a biLM from text: corpus, model and loss wired into the loop, and the run directory that holds it all.
+"""Train a biLM from text: connect corpus, model and loss to the training loop, and manage the folder of the run.
 
-A run directory has `run.json` (resolved settings, files, versions), `corpus.json`, `vocab.txt` and `counts.txt` (what
-was counted), `log.jsonl`, `checkpoints/`, `best/` (the model of the best evaluation) and, when the run is done,
-`model/` and `result.json`; `rescued/` holds the last good weights of a run whose loss ceased to be a number.
+The folder has `run.json` (resolved settings, files, versions), `corpus.json`, `vocab.txt` and `counts.txt` (counts of
+the text), `log.jsonl`, `checkpoints/`, `best/` (the model of the best evaluation) and, when the run is finished,
+`model/` and `result.json`; `rescued/` has the last good weights of a run whose loss became NaN or infinite.
 """
 
 import json
@@ -39,7 +39,7 @@ from elmokit.training.arithmetic import Precision
 from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig
-from elmokit.training.distributed import join, leave, own_device
+from elmokit.training.distributed import init_distributed, own_device, shutdown_distributed
 from elmokit.training.heldout import evaluate_files, first_predictions, read_heldout, sample_evenly
 from elmokit.training.log import RunLog
 from elmokit.training.loop import Fitted, LogCallback, Loop
@@ -62,25 +62,25 @@ from elmokit.wording import counted
 
 _INIT_WARMUP = 100
 CHANGEABLE = ("precision", "num_epochs", "loop.max_steps", "optimizer.decay_steps", "loss.num_negatives")
-"""Settings that a resumed run may change; all others that decide how weights change are refused."""
+"""Settings that a resumed run may change; changes of other settings that affect the weights are refused."""
 
 
 @dataclass(frozen=True)
 class RunFiles:
-    """What a run reads, where it writes and how it goes on."""
+    """What a run reads, where it writes, and how it starts."""
 
     train: Sequence[str]
-    """Paths or globs."""
+    """Paths or globs of the training text."""
     heldout: Sequence[str]
     output: Path
     vocab: Path | None = None
-    """A vocabulary to use; none: one is counted from the training text."""
+    """A vocabulary to use; None: count one from the training text."""
     resume: bool = False
-    """Go on with the run in `output`, or begin it if there is none."""
+    """Resume the run in `output`, or begin it if there is none."""
     init: str | None = None
     """A model to take the weights and the vocabulary from."""
     skip_tokens: int = 0
-    """Predictions of the training text to pass over, to the end of a sentence."""
+    """Predictions of the training text to skip, rounded up to the end of a sentence."""
     threads: int | None = None
     device: str = "cpu"
     tensorboard: bool = False
@@ -93,25 +93,25 @@ class RunFiles:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a finished run has to say."""
+    """The results of a finished run."""
 
     model_path: Path
     fingerprint: str
     steps: int
     predictions: int
     seconds: float
-    """Of this process; a resumed run counts from its resumption."""
+    """Duration in seconds; a resumed run counts from the resume."""
     reason: str
     best_step: int
     heldout: Mapping[str, Any]
-    """Perplexities on the held-out text, `carry` and `reset`; empty without one."""
+    """Perplexities on the held-out text, `carry` and `reset`; empty without held-out text."""
     before: Mapping[str, Any]
-    """The same before fine-tuning."""
+    """Perplexities before fine-tuning, in the same form."""
     heldout_by_file: Mapping[str, Mapping[str, float]]
-    """Average perplexities of each held-out file, `carry` and `reset`, by its name."""
+    """Average perplexities of each held-out file, `carry` and `reset`, by file name."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain values for JSON."""
+        """The results as plain values for JSON."""
         return {**vars(self), "model_path": str(self.model_path)}
 
 
@@ -123,14 +123,14 @@ def pretrain(
     reading: ProgressCallback | None = None,
     notify: Callable[[str], None] | None = None,
 ) -> RunResult:
-    """Train a model from a corpus, or go on with a run.
+    """Train a model from a corpus, or resume a run.
 
     Args:
-        config: the settings.
-        files: what to read and where to write.
+        config: settings of the run.
+        files: files to read and the folder to write.
         report: receives every log entry.
-        reading: receives how many bytes of the corpus have been read before training begins.
-        notify: receives single lines for the user, such as the precision that was chosen.
+        reading: receives the number of bytes of the corpus that were read before training, and the total.
+        notify: receives messages for the user, such as the chosen precision.
     """
     check_kind("config", config, PretrainConfig)
     check_kind("files", files, RunFiles)
@@ -143,17 +143,17 @@ def pretrain(
             bilm = BiLM(shape, vocabulary=vocabulary, seed=config.seed)
             if config.loss.first_bias == "unigram":
                 assert bilm.softmax is not None
-                bilm.softmax.expect(run.frequencies())
+                bilm.softmax.init_bias_from_counts(run.frequencies())
             return run.train(bilm, report)
     if files.vocab is not None:
         raise ConfigError("a model to start from (--init) brings its own vocabulary: leave --vocab out.")
     bilm = load(files.init)
     if bilm.vocabulary is None or not bilm.config.softmax:
-        raise ConfigError(f"{files.init} has no softmax to go on with: use elmokit finetune, which builds one.")
+        raise ConfigError(f"{files.init} has no softmax to train further: use elmokit finetune, which builds one.")
     if (config.loss.kind == "adaptive") != bool(bilm.config.softmax_cutoffs):
         wanted = "loss.kind must" if bilm.config.softmax_cutoffs else "loss.kind cannot"
         raise ConfigError(f"{wanted} be 'adaptive' for the softmax of {files.init}, but it is {config.loss.kind!r}.")
-    if not config.optimizer.warmup_steps:  # an optimizer without memory must not make full steps at once
+    if not config.optimizer.warmup_steps:  # a fresh optimizer must not start with full steps
         warm = config.optimizer.model_copy(update={"warmup_steps": _INIT_WARMUP})
         config = config.model_copy(update={"optimizer": warm})
     with Run(config, files, reading, model=files.init, trained=bilm.config.tokenizer, notify=notify) as run:
@@ -170,17 +170,17 @@ def pretrain(
 
 
 class Run:
-    """A run directory: what a run found out about its text, how it resumes, what it leaves.
+    """A run and its folder: the counts of its text, how it resumes, what it writes.
 
-    Use it as a context manager: it holds the lock of the directory. Under `torchrun` the first process has the lock.
+    Use it as a context manager: it holds the lock of the folder. Under `torchrun` the main process has the lock.
 
     Args:
-        config: the settings.
-        files: what to read and where to write.
-        reading: is told how much of the corpus has been read before training begins.
-        model: the name or path of the model that is trained further, if there is one.
-        trained: the tokenizer that this model was trained with, if it is known.
-        notify: receives single lines for the user.
+        config: settings of the run.
+        files: files to read and the folder to write.
+        reading: receives the number of bytes of the corpus that were read before training, and the total.
+        model: name or path of the model whose training continues, if there is one.
+        trained: tokenizer of that model's training text, if known.
+        notify: receives messages for the user.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Run:
         self.config, self.files, self.output = config, files, files.output
         self._notify = notify or (lambda line: None)
         self.note = ""
-        self.processes = join(files.device)
+        self.processes = init_distributed(files.device)
         self.processes.own_rows(config.batch_size)
         self.device = own_device(files.device)
         check_device(self.device)
@@ -211,7 +211,7 @@ class Run:
             inputs=[*self.train_files, *find_files(files.heldout), *([files.vocab] if files.vocab else [])],
         )
         self.tokenizer = text_tokenizer(self.train_files, config.corpus.input)
-        """What cuts the training text into tokens; None if it is not one."""
+        """Tokenizer of the training text; None if its files have different ones."""
         with warnings.catch_warnings():
             if not self.processes.is_first:
                 warnings.simplefilter("ignore", ElmokitWarning)
@@ -244,21 +244,21 @@ class Run:
         self._opened.__exit__(kind, error, trace)
 
     def check_memory(self, bilm: BiLM) -> None:
-        """Refuse a model that cannot be trained in the memory there is; a GPU's own says so itself."""
+        """Refuse a model that cannot be trained in the available memory; a GPU reports that itself."""
         if self.device == "cpu":
             check_model(bilm, bilm.config.vocab_size or 0, self.config, num_processes=self.processes.size)
 
     def vocabulary(self) -> Vocabulary:
-        """The run's own word list."""
+        """The vocabulary of the run."""
         return read_vocabulary(self.output / "vocab.txt")
 
     def frequencies(self) -> Tensor:
-        """How often each word of the vocabulary is predicted, the boundaries by one direction each."""
+        """How often each word of the vocabulary is predicted; each boundary is predicted by one direction only."""
         counts = [int(line) for line in (self.output / "counts.txt").read_text(encoding="utf-8").split()]
         return torch.tensor(counts, dtype=torch.float64)  # (V,)
 
     def _check_tokenizer(self, trained: TokenizerConfig | None) -> None:
-        """Report text that is cut by several tokenizers, or by another one than the text before it."""
+        """Report text of several tokenizers, or of another tokenizer than the earlier text of the run or model."""
         check_training_text(trained, self.train_files, self.config.corpus.input)
         if self.tokenizer is None and self.train_files:
             warnings.warn(
@@ -277,9 +277,9 @@ class Run:
             )
 
     def _survey(self, reading: ProgressCallback | None) -> None:
-        """Count the training text, once in a run's life, and keep its vocabulary and size.
+        """Count the training text, once per run, and store its vocabulary and size.
 
-        A run that resumes keeps what it has: if its text or its settings are not the same, the checkpoint says so.
+        A resumed run keeps its counts: if its text or its settings have changed, loading the checkpoint fails.
         """
         path, settings = self.output / SURVEY, self.config.corpus
         identity = [[str(file.resolve()), file.stat().st_size] for file in self.train_files]
@@ -330,7 +330,7 @@ class Run:
         write_text_atomic(path, json.dumps({**size, "key": key}, indent=1) + "\n")
 
     def train(self, bilm: BiLM, report: LogCallback | None, before: Mapping[str, Any] | None = None) -> RunResult:
-        """Run the loop over the corpus and leave the model."""
+        """Run the loop over the corpus and write the model."""
         config, files = self.config, self.files
         bilm = bilm.to(self.device).train()
         assert bilm.vocabulary is not None
@@ -378,14 +378,14 @@ class Run:
             else:
                 self._begin(bilm, loop, sentences, arithmetic, measure=before is not None)
             result = self._finish(bilm, loop.run(), before or {})
-            self.processes.wait()  # who leaves early may tear down what the others still use
+            self.processes.wait()  # a process that ends early may shut down what the others still use
             return result
         finally:
             log.close()
-            leave()
+            shutdown_distributed()
 
     def _build_step(self, bilm: BiLM) -> tuple[LanguageModelStep, str]:
-        """The step of training, and why it has its precision, if the machine was asked."""
+        """The training step, and the reason for its precision if that was chosen automatically."""
         config = self.config
 
         def build(precision: Precision) -> LanguageModelStep:
@@ -408,7 +408,7 @@ class Run:
         return build(choice.precision), choice.reason
 
     def _continue(self, loop: Loop, arithmetic: Mapping[str, str]) -> None:
-        """Say and keep what is new in a run that is resumed: its settings, and how this machine computes."""
+        """Report and record what has changed in a resumed run: its settings, and how this machine computes."""
         if loop.log is None or not self.processes.is_first:
             return
         step = loop.progress.step
@@ -427,7 +427,7 @@ class Run:
             (self.output / RESULT).unlink(missing_ok=True)
 
     def _sample_heldout(self) -> Sequence[str]:
-        """What is looked at while training; runs that read file by file keep the sample that such runs had."""
+        """The held-out text for evaluations during training; runs that read file by file keep their old sample."""
         limit = self.config.heldout_tokens
         if self.config.corpus.order == "files":
             return first_predictions(self.heldout, limit)
@@ -450,7 +450,7 @@ class Run:
     def _begin(
         self, bilm: BiLM, loop: Loop, sentences: SentenceStream, arithmetic: Mapping[str, str], *, measure: bool
     ) -> None:
-        """What a run does once in its life: find its place in the text, write its settings, open its log."""
+        """Do what happens once per run: find the start in the text, write the settings, open the log."""
         self._skip(sentences)
         self._warn_of_long_decay(loop.progress.num_steps)
         if self.processes.is_first and loop.log is not None:
@@ -484,14 +484,14 @@ class Run:
             num_skipped += len(sentence) + 1
 
     def _num_steps(self) -> int:
-        """Steps for all epochs, if rows were equally long; the last rows to end may take a few more."""
+        """Steps for all epochs if all rows were equally long; the longest rows may take a few more."""
         in_epoch = int(self.corpus.get("epoch_predictions", self.corpus["num_predictions"]))
         total = in_epoch * self.config.num_epochs - self.files.skip_tokens
         per_step = self.config.batch_size * self.config.unroll_steps * self.config.loop.accumulate
         return max(1, -(-total // per_step))
 
     def _identity(self, bilm: BiLM) -> dict[str, str]:
-        """All that decides how weights change, each setting by its dotted name."""
+        """All settings that affect the weights, by dotted name."""
         own = {
             "loop": {"accumulate": self.config.loop.accumulate, "max_steps": self.config.loop.max_steps},
             "skip_tokens": self.files.skip_tokens,
@@ -502,7 +502,7 @@ class Run:
         return _flatten({**self.config.model_dump(mode="json"), **own})
 
     def _rescue(self, bilm: BiLM) -> str:
-        """Make a model of the last checkpoint, from which a run with other settings can start."""
+        """Write the last checkpoint as a model from which a run with other settings can start."""
         content = self.checkpoints.load_last()
         if content is None:
             return "there is no checkpoint yet: begin anew with a lower optimizer.learning_rate or clip_norm."
@@ -514,7 +514,7 @@ class Run:
         is_first_training = isinstance(self.config, PretrainConfig)
         how = f"--init {path} --skip-tokens {skip}" if is_first_training else f"elmokit finetune {path}"
         return (
-            f"the weights of step {content['step']} are in {path}: go on from them in another folder with {how} and a "
+            f"the weights of step {content['step']} are in {path}: start from them in another folder with {how} and a "
             "lower optimizer.learning_rate or clip_norm."
         )
 
@@ -538,7 +538,7 @@ class Run:
             if self.heldout:
                 tokenizer = bilm.config.tokenizer
                 bilm = load(self.output / "best").to(self.device)
-                bilm.config = bilm.config.model_copy(update={"tokenizer": tokenizer})  # older ones do not name it
+                bilm.config = bilm.config.model_copy(update={"tokenizer": tokenizer})  # older models do not name it
             save(bilm, path, overwrite=True)
         figures: Mapping[str, Any] = {}
         by_file: Mapping[str, Mapping[str, float]] = {}
@@ -568,9 +568,9 @@ def evaluate_both(
 
     Args:
         bilm: a model with a softmax.
-        sentences: the text.
-        threads: cores to use on a CPU; None takes all that the process may use.
-        report: receives how many of how many predictions have been made, of both ways together.
+        sentences: the text, one sentence per item, as tokens separated by spaces.
+        threads: cores to use on a CPU; None uses all that the process may use.
+        report: receives the number of predictions made and the total, over both passes.
     """
 
     def measure(number: int) -> Perplexity:
@@ -596,7 +596,7 @@ def _evaluate(bilm: BiLM, sentences: Sequence[str]) -> dict[str, float]:
 
 
 def _keep_order(config: RunConfig, files: RunFiles) -> RunConfig:
-    """The settings with the order of the run to resume, unless they name one."""
+    """The settings with the reading order of the run to resume, unless they set one."""
     before = order_of_run(files.output) if files.resume else None
     if before is None or "order" in config.corpus.model_fields_set:
         return config

@@ -1,7 +1,7 @@
-"""What the folders of all runs have in common, whether a language model or a task is trained there.
+"""The folder of a run, whether it trains a language model or a task model.
 
-A run needs a folder of its own: new, empty, or that of a run which is resumed. It holds the folder's lock while it
-lasts, and its first act is to write `run.json`, by which the folder is known as a run's from then on.
+A run needs its own folder: new, empty, or the folder of a run to resume. It holds the folder's lock until it ends, and
+the first file that it writes is `run.json`, which marks the folder as a run's.
 """
 
 import json
@@ -28,11 +28,11 @@ from elmokit.filesystem import (
     write_text_atomic,
 )
 from elmokit.recognize import RUN_RECORD, RUN_RESULT, RUN_SURVEY, is_run, read_object
-from elmokit.text.input_kind import INPUTS, Input
+from elmokit.text.input_kind import INPUTS, InputKind
 
 RECORD, RESULT, SURVEY, FINISH = RUN_RECORD, RUN_RESULT, RUN_SURVEY, "finish"
 _BEFORE_TRAINING = (RECORD, SURVEY, FINISH, "vocab.txt", "counts.txt", "log.jsonl", "tensorboard")
-"""What a run writes before its first checkpoint; a run that stopped there begins again in the same folder."""
+"""Files that a run writes before its first checkpoint; a run that stopped before that starts over in its folder."""
 
 
 def check_run_folder(
@@ -42,9 +42,9 @@ def check_run_folder(
 
     Args:
         output: the run's folder.
-        resume: whether a run in it is to be resumed.
-        models: models that the run reads; they may never be inside its folder.
-        inputs: other files that the run reads; a new run's folder may not hold them.
+        resume: whether to resume a run in it.
+        models: models that the run reads; they must not be inside its folder.
+        inputs: other files that the run reads; they must not be inside the folder of a new run.
     """
     if str(output) == "-":
         raise ConfigError("'-' is not a name for a run's folder: give a new folder as --output.")
@@ -70,7 +70,7 @@ def request_finish(output: Path) -> bool:
     """Ask the run in a folder to begin the decay of its learning rate, now or when it is resumed.
 
     Returns:
-        Whether nobody had asked before.
+        Whether this is the first request.
 
     Raises:
         ConfigError: if there is no run, it is finished, or its schedule has no decay to begin.
@@ -92,13 +92,13 @@ def request_finish(output: Path) -> bool:
 
 
 class RunFolder:
-    """The folder of a run that `check_run_folder` let pass, made, locked and marked as a run's.
+    """Creates, locks and marks the folder of a run, after `check_run_folder` has accepted it.
 
-    A run that fails before it has written anything of its own leaves no folder behind.
+    A run that fails before it has written anything leaves no folder behind.
 
     Args:
         output: the folder.
-        config: the resolved settings; a run that has its record keeps that.
+        config: the resolved settings; an existing `run.json` is kept.
     """
 
     def __init__(self, output: Path, config: Mapping[str, Any]) -> None:
@@ -131,8 +131,8 @@ class RunFolder:
                 self._output.rmdir()
 
 
-def input_of_run(output: Path) -> Input | None:
-    """How the run in a folder reads its text; None if no run has been begun there."""
+def input_of_run(output: Path) -> InputKind | None:
+    """How the run in a folder reads its text; None if there is no run."""
     config = read_object(output / RECORD).get("config")
     if not isinstance(config, dict):
         return None
@@ -142,9 +142,9 @@ def input_of_run(output: Path) -> Input | None:
 
 
 def order_of_run(output: Path) -> Order | None:
-    """In which order the run in a folder reads its files; None if no run has been begun there.
+    """The order in which the run in a folder reads its files; None if there is no run.
 
-    Runs that do not say so are older than the choice, and read one file after the other.
+    Runs that do not record it are older than the setting, and read one file after the other.
     """
     config, key = read_object(output / RECORD).get("config"), read_object(output / SURVEY).get("key")
     corpus = key.get("settings") if isinstance(key, dict) else None
@@ -155,7 +155,7 @@ def order_of_run(output: Path) -> Order | None:
 
 
 def tokenizer_of_run(output: Path) -> TokenizerConfig | None:
-    """What cuts the text of the run in a folder into tokens; None if there is no run, or it does not say."""
+    """The tokenizer of the text of the run in a folder; None if there is no run or it does not record one."""
     key = read_object(output / SURVEY).get("key")
     found = key.get("tokenizer") if isinstance(key, dict) else None
     try:
@@ -165,7 +165,7 @@ def tokenizer_of_run(output: Path) -> TokenizerConfig | None:
 
 
 def versions() -> dict[str, str]:
-    """What a run was made with, for its record."""
+    """Versions of the software, for the record of a run."""
     import numpy as np
     import torch
 

@@ -1,9 +1,9 @@
-"""The sampled softmax: compares each target with a random draw of other words.
+"""The sampled softmax: compares each target with a random sample of other words.
 
 It is far cheaper than the full softmax, but it is not a likelihood and is always labeled as sampled. It computes its
-gradients on the way forward, a few predictions at a time.
+gradients in the forward pass, a few predictions at a time.
 
-Notation: N predictions, n of a chunk, P width of a direction, V words, S samples, K rows of the softmax in play.
+Notation: N predictions, n per chunk, P width of a direction, V words, S samples, K softmax rows in use.
 """
 
 from typing import Any, NamedTuple
@@ -20,23 +20,23 @@ from elmokit.training.full_softmax import chunks
 
 
 class Candidates(NamedTuple):
-    """The words that a sampled softmax looks at: S samples, then every target that is not among them."""
+    """The words that a sampled softmax compares: S samples, then every target that is not among them."""
 
     ids: NDArray[np.int64]  # (K,) distinct
     num_samples: int
     log_expected: NDArray[np.float32]  # (K,) log of how often a draw of S distinct words contains the word
 
     def places(self, targets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Where each target stands among the candidates."""
+        """The position of each target among the candidates."""
         order = np.argsort(self.ids)  # (K,)
         places: NDArray[np.int64] = order[np.searchsorted(self.ids, targets, sorter=order)]
         return places
 
 
 class LogUniformSampler:
-    """Draws distinct words, frequent ones more often: P(k) = ln((k + 2) / (k + 1)) / ln(V + 1) for the word of id k.
+    """Draws distinct words, frequent ones more often: P(k) = ln((k + 2) / (k + 1)) / ln(V + 1) for the word with id k.
 
-    The vocabulary is sorted by count, so this follows Zipf's law without knowing any count, as in bilm-tf.
+    The vocabulary is sorted by count, so this follows Zipf's law without any counts, as in bilm-tf.
     """
 
     def __init__(self, vocab_size: int, num_samples: int) -> None:
@@ -49,7 +49,7 @@ class LogUniformSampler:
         self.num_samples = num_samples
 
     def draw(self, random: np.random.Generator, targets: NDArray[np.int64]) -> Candidates:
-        """Draw until S distinct words are there, and add the targets."""
+        """Draw until there are S distinct words, and add the targets."""
         drawn = np.empty(0, dtype=np.int64)
         while True:
             uniform = random.random(max(4 * self.num_samples, len(drawn)))
@@ -64,7 +64,7 @@ class LogUniformSampler:
         return Candidates(ids, self.num_samples, self.log_expected(ids, num_tries))
 
     def log_expected(self, ids: NDArray[np.int64], num_tries: int) -> NDArray[np.float32]:
-        """Log of the chance that words are among the samples when it took so many draws to find S distinct ones."""
+        """Log probability that words are among the samples if it took `num_tries` draws to find S distinct ones."""
         p = np.log1p(1 / (ids + 1.0)) / np.log(self.vocab_size + 1)
         if num_tries == self.num_samples:
             expected = num_tries * p
@@ -86,11 +86,11 @@ def sampled_loss(
 
     Args:
         h: outputs (N, P).
-        places: where each prediction's target stands among the candidates (N,).
-        rows: the candidates' rows of the softmax (K, P).
-        biases: their biases (K,).
-        candidates: what was drawn.
-        products: how matrices are multiplied.
+        places: position of each prediction's target among the candidates (N,).
+        rows: softmax rows of the candidates (K, P).
+        biases: biases of the candidates (K,).
+        candidates: the words to compare.
+        products: computes the matrix products.
     """
     offset = torch.from_numpy(candidates.log_expected).to(h)  # (K,)
     loss: Tensor = _SampledLoss.apply(h, rows, biases, places, offset, candidates.num_samples, products)
@@ -130,7 +130,7 @@ class _SampledLoss(torch.autograd.Function):
             surplus = (-surprise).expm1_()  # (n,): p of the target, less one
             share = sums.reciprocal_()[:, None]  # (n, 1): p of a sample is its odds × this
             to_outputs.multiply(odds, dh[part]).mul_(share).addcmul_(surplus[:, None], own_row)
-            products.add_turned(odds, h[part] * share, dsamples)
+            products.add_transposed_product(odds, h[part] * share, dsamples)
             dsample_bias += odds.T @ share[:, 0]
             drows.index_add_(0, own_place, surplus[:, None] * h[part])
             dbiases.index_add_(0, own_place, surplus)

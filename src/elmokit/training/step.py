@@ -1,10 +1,10 @@
-"""One window of language modelling: both directions, their loss, their gradients.
+"""One window of language modeling: both directions, their loss, their gradients.
 
-The directions share only the token vectors below and the softmax above, so each runs forward and back in a thread
-of its own, on one core, and what they share is added up afterwards. Everything random is drawn from (seed, step, global
-row), so it does not depend on how many processes or threads there are.
+The directions share only the token vectors below and the softmax above, so each runs forward and backward in its own
+thread, on one core, and the gradients of what they share are summed afterwards. All randomness is a function of (seed,
+step, global row), so it does not depend on the number of processes or threads.
 
-Notation: R rows of this process, T steps, N = R·T places step by step, K distinct tokens, P width of a direction.
+Notation: R rows of this process, T steps, N = R·T positions in step order, K distinct tokens, P width of a direction.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.cores import usable_cores
-from elmokit.corpus.windows import NOTHING, Window
+from elmokit.corpus.windows import NO_TARGET, Window
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines.workers import compute_on_one_core
@@ -35,14 +35,14 @@ _FIRST_LOSS_SCALE = 2.0**14
 
 
 class RowDropout:
-    """Inverted dropout whose masks belong to global rows; every call draws new ones."""
+    """Inverted dropout with masks that depend on the global row; every call draws new masks."""
 
     def __init__(self, rate: float, key: tuple[int, ...], rows: range, num_steps: int) -> None:
         self._rate, self._key, self._rows, self._num_steps = rate, key, rows, num_steps
         self._calls = 0
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Drop from (N, P), rows of each step side by side."""
+        """Apply dropout to (N, P), where the rows of each step are adjacent."""
         size = self._num_steps * x.shape[1]
         draws = np.empty((len(self._rows), self._num_steps, x.shape[1]), dtype=np.uint16)  # (R, T, P)
         for draw, row in zip(draws, self._rows, strict=True):
@@ -58,12 +58,12 @@ def _philox_key(key: tuple[int, ...]) -> Any:
 
 
 class _Side(NamedTuple):
-    """What one direction brings back."""
+    """The results of one direction."""
 
     loss: Tensor
-    dtypes: Tensor | None  # (K, P) gradient of the token vectors
-    deposit: Callable[[], None]
-    """Adds its gradients to the softmax, which the other direction does too."""
+    token_grad: Tensor | None  # (K, P) gradient of the token vectors
+    add_softmax_grads: Callable[[], None]
+    """Adds this direction's gradients to the softmax, which both directions share."""
     state: LstmState
 
 
@@ -71,15 +71,15 @@ class LanguageModelStep:
     """Computes a window's loss and adds its gradients to the parameters; carries the LSTM state from window to window.
 
     Args:
-        bilm: a model with a softmax; parameters that do not require gradients stay as they are.
-        loss: which loss.
-        num_rows: rows of all processes.
-        num_steps: steps of a window.
-        dropout: on the input of every layer and on the top output.
-        seed: of negatives and masks.
-        processes: those that share the work.
-        precision: of products; weights and losses stay in float32. `arithmetic` says what it comes to here.
-        threads: cores for the two directions; None takes two if there are.
+        bilm: a model with a softmax; parameters that do not require gradients are not trained.
+        loss: settings of the loss.
+        num_rows: rows over all processes.
+        num_steps: steps per window.
+        dropout: dropout rate on the input of every layer and on the top output.
+        seed: random seed for negative samples and dropout masks.
+        processes: the processes that share the work.
+        precision: precision of products; weights and losses stay in float32. `arithmetic` says how it is computed.
+        threads: cores for the two directions; None uses two if available.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class LanguageModelStep:
         self._pool = ThreadPoolExecutor(2, "elmokit-side", initializer=compute_on_one_core) if threaded else None
 
     def parameters(self) -> tuple[list[tuple[str, nn.Parameter]], list[tuple[str, nn.Parameter]]]:
-        """The parameters to train, by name: those with dense gradients, those with sparse ones."""
+        """The parameters to train, by name: first those with dense gradients, then those with sparse ones."""
         dense: list[tuple[str, nn.Parameter]] = []
         sparse: list[tuple[str, nn.Parameter]] = []
         for name, parameter in self.bilm.named_parameters():
@@ -128,9 +128,9 @@ class LanguageModelStep:
         return dense, sparse
 
     def __call__(self, window: Window, number: int) -> StepResult:
-        """Gradients of window `number`'s loss, the mean of both directions summed over the steps of a row.
+        """Compute the gradients of a window's loss: the mean of both directions, summed over the steps of a row.
 
-        Each process has the share of its own rows; they are added up once all windows of a step are done.
+        Each process has the share of its own rows; the shares are summed after all windows of a step.
         """
         encoder, device = self.bilm.encoder, self.device
         with self._autocast(self.arithmetic.casts_encoder):
@@ -143,19 +143,19 @@ class LanguageModelStep:
         )
         forward, backward = sides
         self.state = BiLMState(forward.state, backward.state)
-        forward.deposit()
-        backward.deposit()
-        if forward.dtypes is not None and backward.dtypes is not None:
-            vectors.backward((forward.dtypes + backward.dtypes).to(vectors.dtype))
+        forward.add_softmax_grads()
+        backward.add_softmax_grads()
+        if forward.token_grad is not None and backward.token_grad is not None:
+            vectors.backward((forward.token_grad + backward.token_grad).to(vectors.dtype))
         losses = torch.stack([forward.loss, backward.loss])  # (2,)
-        self.processes.add_up([losses])
+        self.processes.all_reduce([losses])
         ahead, back = (losses / num_predictions).tolist()
         return StepResult(
             (ahead + back) / 2, {"forward": ahead, "backward": back}, num_predictions, scale=1 / self.loss_scale
         )
 
     def overflowed(self) -> bool:
-        """Say whether a gradient that is not finite can be put right by a smaller scale, and make it smaller."""
+        """Whether a non-finite gradient can be fixed by a smaller scale; if so, lower the scale."""
         if self._precision != "float16" or self.loss_scale < 2:
             return False
         self.loss_scale /= 2
@@ -168,7 +168,7 @@ class LanguageModelStep:
         return {**dict(zip(names, tensors, strict=True)), "loss_scale": self.loss_scale}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take this process's rows of a state."""
+        """Restore this process's rows from a state."""
         own = slice(self.rows.start, self.rows.stop)
         parts = {
             name: value[:, own].to(self.device, copy=True) for name, value in state.items() if name != "loss_scale"
@@ -177,7 +177,7 @@ class LanguageModelStep:
             LstmState(parts["forward_h"], parts["forward_c"]), LstmState(parts["backward_h"], parts["backward_c"])
         )
         saved = float(state["loss_scale"])
-        if self._precision == "float16" and saved > 1:  # 1 is that of another precision, which needs no scale
+        if self._precision == "float16" and saved > 1:  # 1 was saved in another precision, which needs no scale
             self.loss_scale = saved
 
     def _both(self, run: Callable[[int], _Side]) -> tuple[_Side, _Side]:
@@ -201,7 +201,7 @@ class LanguageModelStep:
         scale: float,
         wants_types: bool,
     ) -> _Side:
-        """One direction, forward and back; gradients of its own layers go to the parameters at once."""
+        """Run one direction forward and backward; gradients of its own layers go directly to the parameters."""
         lstm: Lstm = (self.bilm.forward_lstm, self.bilm.backward_lstm)[side]
         index = places[torch.from_numpy(window.inputs[side].T.reshape(-1)).to(self.device)]  # (N,)
         x = types[index].requires_grad_(wants_types)  # (N, P)
@@ -214,23 +214,23 @@ class LanguageModelStep:
             )
         top = outputs[-1].to(self._dtype)  # (N, P)
         top = top if drop is None else drop(top)  # (N, P)
-        loss, leaves, deposit = self._loss(top, side, window, number)
+        loss, leaves, add_softmax_grads = self._loss(top, side, window, number)
         own = [parameter for parameter in lstm.parameters() if parameter.requires_grad]
         wanted = [*([x] if wants_types else []), *own, *leaves]
         gradients = list(torch.autograd.grad(loss * scale, wanted)) if wanted else []
-        dtypes = torch.zeros_like(types).index_add_(0, index, gradients.pop(0)) if wants_types else None  # (K, P)
+        token_grad = torch.zeros_like(types).index_add_(0, index, gradients.pop(0)) if wants_types else None  # (K, P)
         _accumulate(own, gradients[: len(own)])
-        return _Side(loss.detach(), dtypes, lambda: deposit(gradients[len(own) :]), state.detach())
+        return _Side(loss.detach(), token_grad, lambda: add_softmax_grads(gradients[len(own) :]), state.detach())
 
     def _loss(
         self, top: Tensor, side: int, window: Window, number: int
     ) -> tuple[Tensor, list[Tensor], Callable[[list[Tensor]], None]]:
-        """The loss of outputs (N, P), what of the softmax it depends on, and where the gradients of that go."""
+        """The loss of outputs (N, P), the softmax tensors that it depends on, and a function for their gradients."""
         softmax, table = self.bilm.softmax, self.bilm.token_table
         assert softmax is not None
         places = window.own_targets[side].T.reshape(-1)  # (N,)
-        if (places == NOTHING).any():
-            kept = places != NOTHING
+        if (places == NO_TARGET).any():
+            kept = places != NO_TARGET
             top, places = top[torch.from_numpy(kept).to(self.device)], places[kept]
         weight = table if softmax.weight is None else softmax.weight
         assert weight is not None
@@ -241,7 +241,7 @@ class LanguageModelStep:
             return softmax_loss(top, targets, softmax, table), [*trained], lambda found: _accumulate(trained, found)
         random = np.random.Generator(np.random.Philox(key=_philox_key((self.seed, number, side, _NEGATIVES))))
         every = np.unique(window.targets[side])
-        candidates = self._sampler.draw(random, every[every != NOTHING])
+        candidates = self._sampler.draw(random, every[every != NO_TARGET])
         ids = torch.from_numpy(candidates.ids).to(self.device)  # (K,)
         rows, biases = (
             parameter.detach()[ids].requires_grad_(parameter.requires_grad) for parameter in (weight, softmax.bias)
@@ -250,7 +250,7 @@ class LanguageModelStep:
         loss = sampled_loss(top, own, rows, biases, candidates, self.arithmetic.products)
         trained = [parameter for parameter in (weight, softmax.bias) if parameter.requires_grad]
 
-        def deposit(gradients: list[Tensor]) -> None:
+        def add_softmax_grads(gradients: list[Tensor]) -> None:
             for parameter, gradient in zip(trained, gradients, strict=True):
                 if parameter is table:
                     parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
@@ -258,7 +258,7 @@ class LanguageModelStep:
                 else:
                     _accumulate([parameter], [sparse_gradient(ids, gradient, parameter)])
 
-        return loss, [leaf for leaf in (rows, biases) if leaf.requires_grad], deposit
+        return loss, [leaf for leaf in (rows, biases) if leaf.requires_grad], add_softmax_grads
 
 
 def _accumulate(parameters: list[nn.Parameter], gradients: list[Tensor]) -> None:

@@ -1,4 +1,4 @@
-"""`precision = "auto"`: time a few steps of what the machine offers, choose the fastest, and say why."""
+"""`precision = "auto"`: time a few steps in each precision, choose the fastest, and give the reason."""
 
 import statistics
 import time
@@ -37,20 +37,20 @@ def choose_precision(
 ) -> Choice:
     """Choose between float32 and bfloat16 by time.
 
-    The steps read words drawn by their frequency, so that a window has about as many distinct ones as real text.
+    The steps read words drawn by frequency, so that a window has about as many distinct words as in real text.
 
     Args:
-        build_step: makes a step for a precision. Its gradients are thrown away, and no weight changes.
+        build_step: builds a step for a precision. Its gradients are discarded, and no weight changes.
         vocabulary: words to draw from.
-        frequencies: theirs (V,).
-        processes: those that share the run; all of them call this, and the first one's times decide.
+        frequencies: frequencies of the words (V,).
+        processes: the processes that share the run; all of them call this, and the times of the main one decide.
     """
     processes = processes or Processes()
     plain = build_step("float32")
     rounded, obstacle = _build_rounded(build_step, plain)
     if processes.any_of(rounded is None)[0] or rounded is None:
         return Choice("float32", obstacle or "the machine of another process cannot compute in bfloat16")
-    speeds = [processes.from_first(_measure(step, vocabulary, frequencies)) for step in (plain, rounded)]
+    speeds = [processes.broadcast_from_main(_measure(step, vocabulary, frequencies)) for step in (plain, rounded)]
     figures = f"{rounded.arithmetic.label}: {speeds[1]:,.0f} tokens/s, against {speeds[0]:,.0f} in float32"
     return Choice("bfloat16" if speeds[1] > _WORTHWHILE * speeds[0] else "float32", figures)
 
@@ -58,7 +58,7 @@ def choose_precision(
 def _build_rounded(
     build_step: Callable[[Precision], LanguageModelStep], plain: LanguageModelStep
 ) -> tuple[LanguageModelStep | None, str]:
-    """The step in bfloat16, or what speaks against it."""
+    """The step in bfloat16, or the reason why there is none."""
     if plain.device.type == "cpu" and not bfloat16_instructions():
         return None, "this processor has no instructions for bfloat16"
     try:
@@ -105,8 +105,8 @@ class _DrawnSentences(Iterator[list[str]]):
         ]
 
     def state_dict(self) -> dict[str, int]:
-        """Nothing of it is ever resumed."""
+        """Empty, because a trial is never resumed."""
         return {}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """See `state_dict`."""
+        """Do nothing; see `state_dict`."""

@@ -244,7 +244,7 @@ def test_files_of_another_task(text: str, tmp_path: Path) -> None:
         (lambda folder: read_litbank(pack(folder, {"a.txt": "x"})), r"data\.tar\.gz has no \.conll files\.$"),
         (
             lambda folder: read_litbank(write(folder, LITBANK)),
-            r"data is damaged or no archive \(.*\): give a \.tar\.xz",
+            r"data is damaged or not an archive \(.*\): give a \.tar\.xz",
         ),
         (lambda folder: read_litbank(folder / "none"), r"none cannot be read: No such file or directory\.$"),
         (lambda folder: read_conll2012(folder / "none"), r"none cannot be read: No such file or directory\.$"),
@@ -260,7 +260,7 @@ def test_files_of_another_corpus(
 def test_archives_that_are_damaged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = pack_litbank(tmp_path, LITBANK * 50)
     path.write_bytes(path.read_bytes()[:150])
-    with pytest.raises(FormatError, match="is damaged or no archive"):
+    with pytest.raises(FormatError, match="is damaged or not an archive"):
         list(read_litbank(path))
     path = tmp_path / "latin.tar"
     with tarfile.open(path, "w") as packed:

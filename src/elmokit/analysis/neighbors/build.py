@@ -31,7 +31,7 @@ from elmokit.filesystem import atomic_directory, check_name
 from elmokit.progress import ProgressCallback
 from elmokit.recognize import did_you_mean, mistaken
 from elmokit.text.files import open_text, refuse_pipes
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input
 from elmokit.text.lines import split_line
 
 COMMIT_BYTES, COMMIT_SECONDS = 64 * 2**20, 30.0
@@ -44,7 +44,7 @@ def open_index(
     corpus: Path | None,
     folder: Path | None = None,
     *,
-    input: Input | None = None,
+    input: InputKind | None = None,
     report: ProgressCallback | None = None,
 ) -> NeighborIndex:
     """The index of a corpus by a model; it is built if missing, and completed if a build was interrupted.
@@ -78,17 +78,17 @@ def open_index(
     return NeighborIndex(folder)
 
 
-def find_index(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> NeighborIndex | None:
+def find_index(embedder: Embedder, corpus: Path, *, input: InputKind = DEFAULT_INPUT) -> NeighborIndex | None:
     """The finished index in the user's cache, if there is one."""
     folder = default_folder(_wanted(embedder, corpus, input))
     return NeighborIndex(folder) if is_finished(folder) else None
 
 
-def index_input(folder: Path) -> Input | None:
+def index_input(folder: Path) -> InputKind | None:
     """How the corpus of an index was read, whether the index is finished or not; None if there is no index."""
     if not is_store(folder / VECTORS):
         return None
-    input: Input = read_meta(folder / VECTORS).extra.get("input", "tokens")
+    input: InputKind = read_meta(folder / VECTORS).extra.get("input", "tokens")
     return input
 
 
@@ -111,7 +111,7 @@ def corpus_hash(corpus: Path) -> str:
         ) from None
 
 
-def _wanted(embedder: Embedder, corpus: Path | None, input: Input) -> Meta:
+def _wanted(embedder: Embedder, corpus: Path | None, input: InputKind) -> Meta:
     """The metadata in the store of an index."""
     check_input(input)
     if corpus is not None:
@@ -161,7 +161,7 @@ def _check(folder: Path, found: Meta, wanted: Meta) -> None:
 
 def _build(folder: Path, corpus: Path, embedder: Embedder, wanted: Meta, report: ProgressCallback) -> None:
     """Embed the rest of the corpus, then write the word lists."""
-    input: Input = wanted.extra["input"]
+    input: InputKind = wanted.extra["input"]
     if input == "text":
         embedder.check_tokenizer()
     with open_text(corpus) as lines:
@@ -198,7 +198,7 @@ def _make_folder(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
 
 
-def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: Input, report: ProgressCallback) -> None:
+def _fill(writer: StoreWriter, corpus: Path, embedder: Embedder, input: InputKind, report: ProgressCallback) -> None:
     """Embed the lines that are not committed yet; a commit records the number of sentences of each line."""
     output = Output(embedder.select("all"), np.dtype(np.float16))
     pending: list[int] = []

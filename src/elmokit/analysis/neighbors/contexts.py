@@ -27,7 +27,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 from elmokit.progress import ProgressCallback
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, glued_form
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, glued_form
 from elmokit.text.tokens import check_tokens
 from elmokit.wording import counted
 
@@ -91,7 +91,9 @@ class Neighbors:
         return self.tokens[self.position]
 
 
-def locate_word(tokens: Sequence[str], word: str, position: int | None = None, *, input: Input = DEFAULT_INPUT) -> int:
+def locate_word(
+    tokens: Sequence[str], word: str, position: int | None = None, *, input: InputKind = DEFAULT_INPUT
+) -> int:
     """The position of a word in a sentence.
 
     Args:

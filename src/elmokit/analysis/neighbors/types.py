@@ -19,7 +19,7 @@ from elmokit.analysis.report import Report, Table, printable
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.records import Vectors
 from elmokit.errors import InputError
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input
 from elmokit.text.lines import read_sentences
 from elmokit.wording import counted
 
@@ -37,7 +37,7 @@ class TypeNeighbor:
     cosine: float
 
 
-def corpus_types(embedder: Embedder, corpus: Path, *, input: Input = DEFAULT_INPUT) -> Types:
+def corpus_types(embedder: Embedder, corpus: Path, *, input: InputKind = DEFAULT_INPUT) -> Types:
     """The types of a corpus without an index: only layer 0 is computed, and kept in memory."""
     if actual_input(corpus, input) == "text":
         embedder.check_tokenizer()

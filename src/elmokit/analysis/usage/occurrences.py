@@ -26,7 +26,7 @@ from elmokit.errors import InputError
 from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.text.files import find_files, open_text, refuse_pipes
-from elmokit.text.input_kind import DEFAULT_INPUT, Input, actual_input, check_input, glued_form, is_shard
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input, glued_form, is_shard
 from elmokit.text.lines import split_line
 from elmokit.wording import counted
 
@@ -50,10 +50,10 @@ class Corpus:
     """Text files: a line is one sentence of space-separated tokens, or raw text with any number of sentences."""
 
     paths: tuple[Path, ...]
-    input: Input = DEFAULT_INPUT
+    input: InputKind = DEFAULT_INPUT
 
     @classmethod
-    def find(cls, patterns: Sequence[str], input: Input = DEFAULT_INPUT) -> "Corpus":
+    def find(cls, patterns: Sequence[str], input: InputKind = DEFAULT_INPUT) -> "Corpus":
         """The files that match paths and globs, sorted by name."""
         check_input(input)
         if isinstance(patterns, Sequence) and not patterns:
@@ -183,7 +183,7 @@ def count_types(corpus: Corpus) -> Counter[str]:
     return counts
 
 
-def check_word(word: str, input: Input) -> None:
+def check_word(word: str, input: InputKind) -> None:
     """Refuse a word that cannot be one token of a corpus."""
     tokens = [token for sentence in split_line(word, input) for token in sentence]
     if tokens != [word]:

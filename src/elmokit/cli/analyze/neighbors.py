@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from elmokit.analysis.report import Report
     from elmokit.embedding.embedder import Embedder
     from elmokit.embedding.pooling import Layers
-    from elmokit.text.input_kind import Input
+    from elmokit.text.input_kind import InputKind
 
 
 def neighbors(
@@ -97,7 +97,7 @@ class _Text(NamedTuple):
 
     corpus: Path | None
     folder: Path | None
-    kind: "Input"
+    kind: "InputKind"
 
 
 class _Question(NamedTuple):
@@ -165,14 +165,14 @@ def _context_report(question: _Question, text: _Text, model: str, threads: int |
         return neighbors_report(find_neighbors(opened, embedder, sentences[0], place, options, report=report))
 
 
-def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "NeighborIndex":
+def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "InputKind") -> "NeighborIndex":
     from elmokit.analysis.neighbors.build import open_index
 
     with resume_hint(), progress_bar("building the index") as report:
         return open_index(embedder, corpus, folder, input=kind, report=report)
 
 
-def _types(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "Input") -> "Types":
+def _types(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "InputKind") -> "Types":
     """Types from an existing index, else from the corpus; no index is built for types alone."""
     from elmokit.analysis.neighbors.build import find_index, open_index
     from elmokit.analysis.neighbors.index import is_finished

@@ -1,4 +1,4 @@
-"""Files of embeddings: `open_embeddings` reads ours and the peers', `write_dump` writes four formats by suffix.
+"""Files of embeddings: `open_embeddings` reads our formats and others, `write_dump` writes four formats by suffix.
 
 Each format is a module with `write(records, path, meta)`, which streams records to a path, and `read(path)`.
 """
@@ -22,10 +22,10 @@ _COMPRESSED = re.compile(r"\.jsonl\.(gz|xz|bz2)$")
 
 
 def dump_format(path: str | Path) -> str:
-    """The name of the format that a path's suffix stands for.
+    """The name of the format that a path's suffix denotes.
 
     Raises:
-        ConfigError: if it stands for none; the message lists the known ones.
+        ConfigError: if the suffix is unknown; the message lists the known ones.
     """
     suffix = check_path("path", path).suffix.lower()
     if suffix not in FORMATS:
@@ -36,7 +36,7 @@ def dump_format(path: str | Path) -> str:
 
 
 def check_output(output: str | Path) -> None:
-    """Refuse an output that could not be written, by its suffix or its folder, before anything is computed."""
+    """Refuse an output that cannot be written because of its suffix or folder, before anything is computed."""
     format_ = dump_format(output)
     parent = check_name(output).parent
     if not parent.is_dir():
@@ -48,13 +48,13 @@ def check_output(output: str | Path) -> None:
 
 
 def guard_dump(output: str | Path, *, inputs: Iterable[str | Path] = (), overwrite: bool = False) -> Path:
-    """Refuse an output that is an input, or exists and is not a dump of ours to overwrite."""
+    """Refuse an output that is an input, or that exists and is not an elmokit dump that may be overwritten."""
     check_flag("overwrite", overwrite)
     return guard_output(output, kind="a dump of embeddings", is_ours=is_own_dump, inputs=inputs, overwrite=overwrite)
 
 
 def is_own_dump(path: Path) -> bool:
-    """Whether a file is a whole dump that elmokit wrote; the layouts of other tools do not count."""
+    """Whether a file is a complete dump that elmokit wrote; the layouts of other tools do not count."""
     try:
         with open_embeddings(path) as embeddings:
             return embeddings.layout in FORMATS.values()
@@ -63,20 +63,20 @@ def is_own_dump(path: Path) -> bool:
 
 
 def write_dump(records: Iterable[Record], path: str | Path, meta: Meta, *, overwrite: bool = False) -> int:
-    """Write records to a file, in constant memory; it has its name only once it is whole.
+    """Write records to a file in constant memory; the file gets its final name only when it is complete.
 
     Args:
-        records: sentences with vectors of one form; they are numbered anew from 0.
-        path: the file; its suffix (.hdf5, .h5, .parquet, .npz, .jsonl) says the format.
-        meta: where the vectors come from.
-        overwrite: replace a dump that elmokit wrote; any other file that exists is refused.
+        records: sentences with vectors of one form; they are renumbered from 0.
+        path: path of the file; its suffix (.hdf5, .h5, .parquet, .npz, .jsonl) selects the format.
+        meta: origin and form of the vectors.
+        overwrite: replace a dump that elmokit wrote; any other existing file is refused.
 
     Returns:
-        How many records were written.
+        Number of records written.
 
     Raises:
-        FormatError: if a record has another form than the first, NaN or infinite numbers, or another number of vectors
-            than of tokens; nothing is written then.
+        FormatError: if a record differs in form from the first, has NaN or infinite numbers, or has not one vector per
+            token; nothing is written.
     """
     format_ = dump_format(path)
     if not isinstance(meta, Meta):
@@ -89,13 +89,13 @@ def write_dump(records: Iterable[Record], path: str | Path, meta: Meta, *, overw
 
 
 def write_part(records: Iterable[Record], path: Path, meta: Meta, format_: str) -> int:
-    """Write records to a path that the caller will rename."""
+    """Write records to a temporary path that the caller will rename."""
     written: int = _module(format_).write(records, path, meta)
     return written
 
 
 def open_embeddings(path: str | Path) -> Embeddings:
-    """Open a file of embeddings, or a vector store, to read from it as needed.
+    """Open a file of embeddings or a vector store; records are read on demand.
 
     Reads what `elmokit embed` writes, and HDF5 files of AllenNLP (keyed by line or by sentence), bilm-tf,
     ELMoForManyLangs (`prefix.ly0.hdf5`, or `prefix` for all its layers) and of e2e-coref's cache.
@@ -133,7 +133,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
 
 
 def is_dump(path: str | Path) -> bool:
-    """Whether a path is embeddings rather than a model; says so by name, for HDF5 by what the file holds."""
+    """Whether a path is embeddings rather than a model: decided by name, for HDF5 by the content of the file."""
     path = check_path("path", path)
     if os.path.isdir(path):
         return is_store(path)
@@ -145,10 +145,10 @@ def is_dump(path: str | Path) -> bool:
 
 
 def convert_dump(source: str | Path, target: str | Path, *, overwrite: bool = False) -> int:
-    """Write the embeddings of any file that can be read in the format that the target's suffix says.
+    """Convert any readable file of embeddings to the format of the target's suffix.
 
     Returns:
-        How many records were written.
+        Number of records written.
     """
     target = check_path("target", target)
     check_path("source", source)

@@ -1,8 +1,8 @@
-"""HDF5 in AllenNLP's layout: a dataset a sentence, its key the number of the line.
+"""HDF5 in AllenNLP's layout: one dataset per sentence, with the line number as its key.
 
-Beside these stand `sentence_to_index` (AllenNLP's: JSON {line: "number"}, of equal lines the last) and, ours, `tokens`
-(a JSON list a sentence) and `texts` (a JSON string a sentence, or nothing where it is its tokens joined by spaces; only
-there if some text is not). Attributes of the file say where the vectors come from.
+There is also AllenNLP's `sentence_to_index` (JSON {line: "number"}, the last of equal lines) and our `tokens` (one JSON
+list per sentence) and `texts` (one JSON string per sentence, empty if the text is its tokens joined by spaces; absent
+if all texts are). Attributes of the file describe the origin of the vectors.
 """
 
 import ctypes
@@ -24,7 +24,7 @@ from elmokit.errors import ElmokitWarning, FormatError
 
 INDEX, TOKENS, TEXTS = "sentence_to_index", "tokens", "texts"
 INDEX_LIMIT = 64 * 10**6
-"""Bytes of `sentence_to_index`; a longer one would not be read in constant memory, and is left out."""
+"""Maximum size of `sentence_to_index` in bytes; a larger one could not be read in constant memory and is omitted."""
 _FORMAT = "elmokit-dump"
 _BLOCK = 256
 
@@ -61,7 +61,7 @@ def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
 
 
 def _write_vectors(file: h5py.File, key: str, vectors: Vectors) -> None:
-    """As `file.create_dataset(key, data=vectors)`, in a third of the time."""
+    """Like `file.create_dataset(key, data=vectors)`, in a third of the time."""
     kind = h5py.h5t.py_create(vectors.dtype, logical=True)
     dataset = h5py.h5d.create(file.id, key.encode("ascii"), kind, h5py.h5s.create_simple(vectors.shape))
     if vectors.size:
@@ -78,7 +78,7 @@ class _Strings:
         self.used = False
 
     def add(self, place: int, value: bytes) -> None:
-        """Set one; those left out in between are empty."""
+        """Set one string; skipped ones are empty."""
         self.used = True
         while place >= self._start + _BLOCK:
             self._flush()
@@ -105,7 +105,7 @@ class _Strings:
 
 
 class _SentenceIndex:
-    """The JSON of `sentence_to_index`, gathered as bytes: a dict of a million lines would need ten times as much."""
+    """The JSON of `sentence_to_index`, collected as bytes: a dict of a million lines needs ten times the memory."""
 
     def __init__(self) -> None:
         self._json = bytearray(b"{")
@@ -113,7 +113,7 @@ class _SentenceIndex:
         self.left_out = False
 
     def add(self, text: str, number: int) -> None:
-        """Note a sentence."""
+        """Add a sentence."""
         if self.left_out:
             return
         key = json.dumps(text).encode("ascii")
@@ -125,7 +125,7 @@ class _SentenceIndex:
             self._json, self._ends, self._hashes = bytearray(), array("q"), array("Q")
 
     def write(self, file: h5py.File) -> None:
-        """Write it, unless it became too long."""
+        """Write the index, unless it is too long."""
         if self.left_out:
             return
         if self._hashes:
@@ -134,11 +134,11 @@ class _SentenceIndex:
             del self._json[-2:]
         self._json += b"}"
         dataset = file.create_dataset(INDEX, (1,), dtype=h5py.string_dtype("utf-8"))
-        # As `dataset[0] = json`, but HDF5 takes the string from where it is: h5py would copy it twice before.
+        # Like `dataset[0] = json`, but without the two copies that h5py would make.
         kind = h5py.h5t.C_S1.copy()
         kind.set_size(h5py.h5t.VARIABLE)
         kind.set_cset(h5py.h5t.CSET_UTF8)
-        start = (ctypes.c_char * 1).from_buffer(self._json)  # Python ends it with the NUL that C needs
+        start = (ctypes.c_char * 1).from_buffer(self._json)  # Python terminates it with the NUL that C needs
         dataset.id.write(h5py.h5s.ALL, h5py.h5s.ALL, np.array([ctypes.addressof(start)], dtype=np.uintp), kind)
         del start
         self._json = bytearray()
@@ -161,7 +161,7 @@ class _SentenceIndex:
 
 
 def read(path: Path) -> Embeddings:
-    """Open a file in our layout or in one of the peers'."""
+    """Open a file in our layout or in that of another program."""
     file = DumpFile(path)
     try:
         with file.damage_reported():
@@ -199,7 +199,7 @@ class OwnDump(Embeddings):
         self._tokens, self._texts = file.find(TOKENS), file.find(TEXTS)
         for dataset in (self._tokens, self._texts):
             if dataset is not None and (not isinstance(dataset, h5py.Dataset) or dataset.ndim != 1):
-                raise FormatError(f"{file.path} is damaged: its tokens are no list; make it again.")
+                raise FormatError(f"{file.path} is damaged: its tokens are not a list; regenerate the file.")
         if self._tokens is None:
             raise FormatError(f"{file.path} has no tokens: it is incomplete; make it again.")
         self._length = len(self._tokens)
@@ -214,7 +214,7 @@ class OwnDump(Embeddings):
         return self._file.vectors(str(index))
 
     def read_sentence(self, index: int) -> Sentence:
-        """See `Embeddings`; neighbors are read in one go."""
+        """See `Embeddings`; neighboring records are read together."""
         number = index // _BLOCK
         self._file.check_open()
         if self._block[0] != number:
@@ -233,7 +233,7 @@ class OwnDump(Embeddings):
             ]
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
-        """See `Embeddings`; where no line occurs twice, `sentence_to_index` answers."""
+        """See `Embeddings`; uses `sentence_to_index` if no line occurs twice."""
         self._file.check_open()
         wanted = wanted_sentence(sentence)[1]
         if isinstance(wanted, str):

@@ -1,4 +1,4 @@
-"""Embeddings in HDF5: files that somebody else made, read with caution, and files to write."""
+"""Embeddings in HDF5: read files from other programs safely, and write files."""
 
 import errno
 import os
@@ -31,21 +31,23 @@ class DumpFile(Hdf5File):
                 with self.damage_reported():
                     address = h5py.h5o.get_info(found.id).addr
                     if address in seen:
-                        raise UnsafeFileError(f"{self.path}: a group contains itself: this is no file of embeddings.")
+                        raise UnsafeFileError(
+                            f"{self.path} has a group that contains itself: this is not a file of embeddings."
+                        )
                     seen.add(address)
                     waiting += [(*names, name) for name in reversed(list(found))]
             elif isinstance(found, h5py.Dataset):
                 yield names
 
     def vectors(self, *names: str) -> Vectors:
-        """The numbers of a dataset."""
+        """The vectors in a dataset."""
         dataset = self.checked(*names)
         with self.damage_reported():
             array: Vectors = np.asarray(dataset[...])
         return array.astype(array.dtype.newbyteorder("="), copy=False)
 
     def checked(self, *names: str) -> Any:
-        """A dataset of floating point numbers that lie in this file."""
+        """A dataset of floating-point numbers that are stored in this file."""
         dataset = self.find(*names)
         key = "/".join(names)[:60]
         if not isinstance(dataset, h5py.Dataset):
@@ -53,7 +55,7 @@ class DumpFile(Hdf5File):
         with self.damage_reported():
             if dataset.dtype.kind != "f" or not 1 <= dataset.ndim <= 3:
                 raise FormatError(
-                    f"{self.path} is no file of embeddings: {key!r} holds {dataset.dtype} of shape {dataset.shape}, "
+                    f"{self.path} is not a file of embeddings: {key!r} holds {dataset.dtype} of shape {dataset.shape}, "
                     "but vectors are floating point of 1 to 3 dimensions."
                 )
             self.check_storage(dataset, key)
@@ -61,10 +63,10 @@ class DumpFile(Hdf5File):
 
 
 class WriteFile:
-    """A file for h5py to write to that never fails in its hands.
+    """A file for h5py to write to that never raises an error inside h5py.
 
-    HDF5 cannot close a file that it cannot flush, and complains about it to the end of the process. So an error (a full
-    disk) is remembered here, what follows is thrown away, and `check` raises it.
+    HDF5 cannot close a file that it cannot flush, and prints errors until the process ends. So the first error (such as
+    a full disk) is stored here, later writes are discarded, and `check` raises the error.
     """
 
     def __init__(self, path: Path) -> None:
@@ -79,11 +81,11 @@ class WriteFile:
             raise OSError(number, os.strerror(number), str(self._path)) from None
 
     def close(self) -> None:
-        """Close the file; `check` says whether all of it is there."""
+        """Close the file; `check` says whether it is complete."""
         self._try(self._file.close)
 
     def write(self, data: bytes) -> int:
-        """See `io.RawIOBase`; as are the following."""
+        """See `io.RawIOBase`, also for the following methods."""
         self._try(self._file.write, data)
         return len(data)
 
@@ -116,14 +118,14 @@ class WriteFile:
 
 @contextmanager
 def write_hdf5(path: Path) -> Iterator[tuple[h5py.File, WriteFile]]:
-    """A new HDF5 file, and what it is written through, whose `check` tells whether the disk still takes it."""
+    """A new HDF5 file, and the `WriteFile` below it, whose `check` says whether writing has failed."""
     sink = WriteFile(path)
     try:
-        # Groups as of HDF5 1.8 (2008) hold a million names in constant memory; those before it did not.
+        # Groups in the format of HDF5 1.8 (2008) or later hold a million names in constant memory.
         with h5py.File(sink, "w", libver=("v108", "v108")) as file:
             yield file, sink
     except (OSError, RuntimeError, ValueError):
-        sink.check()  # the cause, where h5py only knows the consequence
+        sink.check()  # raises the cause, which h5py does not know
         raise
     finally:
         sink.close()

@@ -1,9 +1,9 @@
-"""JSON lines: the first line says where the vectors come from, then an object a sentence.
+"""JSON lines: the first line describes the origin of the vectors, then one object per sentence.
 
     {"elmokit": {"model": …, "layers": "top", …}}
     {"index": 0, "text": "The play .", "tokens": ["The", "play", "."], "vectors": [[…], […], […]]}
 
-Numbers have as many digits as bring back every bit.
+Numbers have enough digits to restore every bit.
 """
 
 import bz2
@@ -34,7 +34,7 @@ def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
 
 
 def write_stream(records: Iterable[Record], file: IO[bytes], meta: Meta) -> int:
-    """Write to an open file, as records come."""
+    """Write to an open file, record by record."""
     stream, meta = checked(records, meta)
     file.write(to_json({"elmokit": meta.to_dict()}) + b"\n")
     count = 0
@@ -48,7 +48,7 @@ def write_stream(records: Iterable[Record], file: IO[bytes], meta: Meta) -> int:
 
 
 def _numbers(vectors: Vectors) -> Iterator[bytes]:
-    """Nested lists, a row at a time: the numbers of a long text as Python objects would fill the memory."""
+    """Nested lists, one row at a time: the numbers of a long text as Python objects would fill the memory."""
     if vectors.ndim == 1:
         yield _row(vectors)
         return
@@ -72,7 +72,7 @@ def read(path: Path) -> Embeddings:
 
 
 class JsonlDump(Embeddings):
-    """See the module's docstring; where the lines start is found in one pass when it is first needed."""
+    """See the module's docstring; line offsets are found in one pass when first needed."""
 
     layout = "jsonl"
 
@@ -98,7 +98,7 @@ class JsonlDump(Embeddings):
         return len(self._places()) - 1
 
     def _places(self) -> "array[int]":
-        """Where each line of a sentence starts, and the end of the file."""
+        """Where the line of each sentence starts, followed by the end of the file."""
         if self._starts is None:
             starts = array("q", [self._first])
             for line in self._lines():

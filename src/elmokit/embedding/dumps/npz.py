@@ -1,6 +1,6 @@
-"""npz, as `numpy.load` reads it without pickle: an array a sentence under its number.
+"""npz that `numpy.load` reads without pickle: one array per sentence, named by its number.
 
-Beside these: `meta` (JSON in a str), `tokens` and `texts` (UTF-8 bytes of all sentences end to end, tokens as JSON
+There are also `meta` (JSON in a str), `tokens` and `texts` (UTF-8 bytes of all sentences end to end, tokens as JSON
 lists) and `offsets` (n + 1, 2), where each sentence starts in these two.
 """
 
@@ -44,7 +44,7 @@ def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
 
 
 class _Column:
-    """Bytes of all records, gathered beside the file until they can become one array of it."""
+    """Bytes of all records, collected beside the file until they can be written as one array."""
 
     def __init__(self, path: Path) -> None:
         self._file = tempfile.TemporaryFile(dir=path.parent)
@@ -89,7 +89,7 @@ def _header_of(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 def _bytes(values: NDArray[Any]) -> bytes | memoryview:
-    # A memoryview copies nothing, but knows neither str nor empty arrays.
+    # A memoryview copies nothing, but supports neither str nor empty arrays.
     return values.tobytes() if values.dtype.kind == "U" or not values.size else values.data.cast("B")
 
 
@@ -162,7 +162,7 @@ class NpzDump(Embeddings):
             return array_
 
     def _mapped(self, name: str) -> NDArray[np.uint8]:
-        """A member's bytes without reading them, if it is stored as it is."""
+        """A member's bytes, mapped rather than read, if it is not compressed."""
         info = self._archive.getinfo(f"{name}.npy")
         if info.compress_type != zipfile.ZIP_STORED:
             return self._read(name)
@@ -173,7 +173,7 @@ class NpzDump(Embeddings):
             np.lib.format.read_magic(file)
             shape, _, dtype = np.lib.format.read_array_header_1_0(file)
             if dtype != np.uint8 or len(shape) != 1:
-                raise ValueError(f"{name} is no array of bytes")
+                raise ValueError(f"{name} is not an array of bytes")
             if not shape[0]:
                 return np.empty(0, np.uint8)
             return np.memmap(self.path, np.uint8, "r", file.tell(), shape).view(np.ndarray)

@@ -1,8 +1,8 @@
-"""Parquet: a row a sentence, for pandas, polars, DuckDB and Spark.
+"""Parquet: one row per sentence, for pandas, polars, DuckDB and Spark.
 
-Columns: `index`, `text`, `tokens` (list of strings), and the vectors: `vectors`, or with all layers a column a layer
-(`layer_0`, `layer_1` …), so that a reader can take the one it needs. A cell is a list of T fixed-size lists of D
-numbers; pooled, one such list. The schema's metadata says under `elmokit` where the vectors come from (JSON).
+Columns: `index`, `text`, `tokens` (list of strings), and the vectors: `vectors`, or for all layers one column per layer
+(`layer_0`, `layer_1` …), so that a reader can load only the one it needs. A cell is a list of T fixed-size lists of D
+numbers; if pooled, one such list. The schema's metadata has the origin of the vectors under `elmokit` (JSON).
 """
 
 import bisect
@@ -18,12 +18,12 @@ from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vector
 from elmokit.errors import ConfigError, FormatError, InputError, closed_error
 
 GROUP_BYTES, GROUP_ROWS = 8 * 2**20, 4096
-"""A group of rows is what is in memory at a time, and what has to be read to get at one row."""
+"""Size of a row group, which is in memory at a time and must be read to get a single row."""
 _META = b"elmokit"
 
 
 def load_pyarrow() -> tuple[Any, Any]:
-    """Import pyarrow and its parquet module, or an error that says how to get them."""
+    """Import pyarrow and its parquet module, or raise an error that says how to install them."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
@@ -97,7 +97,7 @@ def read(path: Path) -> Embeddings:
 
 
 class ParquetDump(Embeddings):
-    """See the module's docstring; the group of rows that was read last is kept."""
+    """See the module's docstring; keeps the row group that was read last."""
 
     layout = "parquet"
 

@@ -1,4 +1,4 @@
-"""The layouts in which the peers dump embeddings into HDF5."""
+"""HDF5 layouts of embeddings written by AllenNLP, bilm-tf, ELMoForManyLangs and e2e-coref."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _MANY_LANGS = re.compile(r"\.ly-?\d+\.(?:hdf5|h5)$")
 
 
 def is_model(file: h5py.File) -> bool:
-    """Whether a file holds weights of a biLM."""
+    """Whether a file has the weights of a biLM."""
     return "RNN_0" in file or "char_embed" in file or set(file) == {"embedding"}
 
 
@@ -29,12 +29,12 @@ def read_index(file: DumpFile) -> dict[str, str] | None:
     with file.damage_reported():
         index = json.loads(dataset[0])
         if not isinstance(index, dict) or not all(str(number).isdecimal() for number in index.values()):
-            raise ValueError(f"{_INDEX} is no table of sentences")
+            raise ValueError(f"{_INDEX} is not a table of sentences")
         return index
 
 
 class LineDump(Embeddings):
-    """AllenNLP's and bilm-tf's files, keyed by the number of the line; AllenNLP's may know the sentences."""
+    """AllenNLP's and bilm-tf's files, keyed by line number; AllenNLP's may include the sentences."""
 
     layout = "line-numbers"
 
@@ -61,7 +61,7 @@ class LineDump(Embeddings):
         return self._file.vectors(str(index))
 
     def read_sentence(self, index: int) -> Sentence:
-        """See `Embeddings`; AllenNLP forgets all but the last of equal lines, bilm-tf forgets all."""
+        """See `Embeddings`; AllenNLP stores only the last of equal lines, bilm-tf stores none."""
         self._file.check_open()
         if self._texts is None:
             self._texts = {int(number): text for text, number in self._read_index().items()}
@@ -90,7 +90,7 @@ class LineDump(Embeddings):
 
 
 class KeyedDump(Embeddings):
-    """Files whose keys are sentences or name them; records come in the file's order of keys."""
+    """Files whose keys are sentences or identify them; records are in the order of the file's keys."""
 
     def __init__(
         self,
@@ -157,7 +157,9 @@ def read_keyed(file: DumpFile) -> Embeddings:
         raise FormatError(f"{file.path} is empty: give a file of embeddings.")
     first = file.checked(*keys[0])
     if first.ndim == 1:
-        raise FormatError(f"{file.path} is no file of embeddings: {keys[0][0][:60]!r} holds a single row of numbers.")
+        raise FormatError(
+            f"{file.path} is not a file of embeddings: {keys[0][0][:60]!r} holds a single row of numbers."
+        )
     if _MANY_LANGS.search(file.path.name) or (first.ndim == 2 and _tabbed(keys)):
         return KeyedDump([file], "many-langs", keys, _many_langs_sentence)
     if first.ndim == 3 and first.shape[2] < first.shape[1] and all(len(k) == 2 and k[1].isdecimal() for k in keys):

@@ -1,7 +1,7 @@
 """Write zip files of any size and number of members in constant memory.
 
-`zipfile` remembers an object for each member, a gigabyte for a million of them. Here the directory of the members waits
-in a temporary file until the end. Members are stored, not compressed; zip64 where sizes ask for it.
+`zipfile` keeps an object for each member, a gigabyte for a million of them. Here the directory of the members is kept
+in a temporary file until the end. Members are stored, not compressed; zip64 is used where sizes require it.
 """
 
 import struct
@@ -30,7 +30,7 @@ class StoredZip:
         self._count = 0
 
     def add(self, name: str, parts: Iterable[bytes | memoryview]) -> None:
-        """Write a member whose bytes lie in memory."""
+        """Write a member whose bytes are in memory."""
         data = list(parts)
         size, checksum = sum(len(part) for part in data), 0
         for part in data:
@@ -40,7 +40,7 @@ class StoredZip:
             self._file.write(part)
 
     def begin(self, name: str, size: int, checksum: int) -> None:
-        """Write the head of a member; its bytes have to follow through `write`."""
+        """Write the header of a member; its bytes must follow through `write`."""
         offset, key = self._file.tell(), name.encode()
         big = size >= _BIG
         shown = _BIG if big else size
@@ -56,7 +56,7 @@ class StoredZip:
         self._count += 1
 
     def write(self, data: bytes) -> None:
-        """More bytes of the member that was begun."""
+        """Write more bytes of the current member."""
         self._file.write(data)
 
     def finish(self) -> None:

@@ -27,14 +27,14 @@ _TOKENS, _LSTMS = "_token_embedder.", "_elmo_lstm."
 
 
 class CarriedState:
-    """What the biLM remembers between calls; `stateful = False` makes every call start from zero."""
+    """The state that the biLM keeps between calls; `stateful = False` makes every call start from zero."""
 
     def __init__(self) -> None:
         self.stateful = True
         self.state: BiLMState | None = None
 
     def reset_states(self, mask: Tensor | None = None) -> None:
-        """Forget all rows, or those where the mask (B,) is true."""
+        """Reset all rows, or those where the mask (B,) is true."""
         if mask is None or self.state is None:
             self.state = None
             return
@@ -71,16 +71,16 @@ class ElmoBiLm(nn.Module):
         return self.bilm.config.output_dim
 
     def create_cached_cnn_embeddings(self, tokens: Sequence[str]) -> None:
-        """Compute the token layer of a word list once, so that `word_inputs` can name words by their place in it."""
+        """Compute the token layer of a word list once, so that `word_inputs` can be positions in the list."""
         indexer = self.bilm.indexer
         rows = [torch.as_tensor(indexer.begin)[None], torch.as_tensor(indexer.end)[None]]
         rows.append(torch.as_tensor(indexer.to_char_ids(check_tokens(tokens, "vocab_to_cache"))))
         device = next(self.bilm.parameters()).device
         self._cached_types = self.bilm.encoder.encode(torch.cat(rows).to(device)).detach()  # (2 + V, P)
-        self._cached_types[2:3] = 0  # the first word stands for padding and is never looked up
+        self._cached_types[2:3] = 0  # the first word means padding and is never looked up
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
-        """Ids (B, T, C), or cached word ids (B, T), → `activations`, one (B, T + 2, 2P) a layer, and `mask`."""
+        """From ids (B, T, C) or cached word ids (B, T) to `activations`, (B, T + 2, 2P) per layer, and `mask`."""
         memory = self._elmo_lstm
         num_rows = len(inputs if word_inputs is None else word_inputs)
         before = memory.state if memory.stateful else None
@@ -110,7 +110,7 @@ class ElmoBiLm(nn.Module):
 
 
 def _to_allennlp(module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: Any) -> None:
-    """Rename what `state_dict()` gives into what AllenNLP's would."""
+    """Convert the result of `state_dict()` to AllenNLP's names."""
     assert isinstance(module, ElmoBiLm)
     ours = _pop_all(state, f"{prefix}bilm.")
     stack = module.bilm.config.lstm
@@ -125,7 +125,7 @@ def _to_allennlp(module: nn.Module, state: dict[str, Tensor], prefix: str, _meta
 
 
 def _from_allennlp(module: nn.Module, state: dict[str, Tensor], prefix: str, *_ignored: Any) -> None:
-    """Rename what AllenNLP saved into what this module loads."""
+    """Convert AllenNLP's names to those that this module loads."""
     assert isinstance(module, ElmoBiLm)
     characters = {f"{_TOKENS}{name}": t for name, t in _pop_all(state, prefix + _TOKENS).items()}
     lstms = _pop_all(state, prefix + _LSTMS)
@@ -140,12 +140,12 @@ def _from_allennlp(module: nn.Module, state: dict[str, Tensor], prefix: str, *_i
 
 
 def _pop_all(state: dict[str, Tensor], prefix: str) -> dict[str, Tensor]:
-    """Take out everything under a prefix, named without it."""
+    """Remove and return all entries with a prefix, named without it."""
     return {name.removeprefix(prefix): state.pop(name) for name in list(state) if name.startswith(prefix)}
 
 
 def _local(name: str, file: str) -> Path:
-    """A path as it is; a URL as the path of its verified download."""
+    """A path unchanged; for a URL, the path of its verified download."""
     check_path(name, file)
     if not str(file).startswith(("http://", "https://")):
         return Path(file)

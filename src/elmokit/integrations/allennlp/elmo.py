@@ -15,7 +15,7 @@ from elmokit.model.scalar_mix import MOST, ScalarMix
 
 
 class _AllenMix(ScalarMix):
-    """A mix whose state dict has AllenNLP's names: one (1,) tensor a layer, and gamma as (1,)."""
+    """A mix whose state dict has AllenNLP's names: one (1,) tensor per layer, and gamma as (1,)."""
 
     def __init__(self, num_layers: int, do_layer_norm: bool, initial: Sequence[float] | None) -> None:
         super().__init__(
@@ -30,7 +30,7 @@ class _AllenMix(ScalarMix):
 
     @property
     def scalar_parameters(self) -> list[Tensor]:
-        """The unnormalised weights, one (1,) tensor a layer."""
+        """The unnormalized weights, one (1,) tensor per layer."""
         return list(self.weights.split(1))
 
 
@@ -59,14 +59,14 @@ class Elmo(nn.Module):
     Args:
         options_file: path or URL of the options JSON.
         weight_file: path or URL of the HDF5 weights.
-        num_output_representations: mixes to learn.
-        requires_grad: let the task tune the biLM.
+        num_output_representations: number of mixes to learn.
+        requires_grad: train the biLM too.
         do_layer_norm: normalize each layer over the whole batch before mixing.
-        dropout: on each representation, in training.
-        vocab_to_cache: words whose token layer is computed once; their places in it are the ids of `word_inputs`.
+        dropout: dropout rate on each representation, in training.
+        vocab_to_cache: words whose token layer is computed once; `word_inputs` are positions in this list.
         keep_sentence_boundaries: keep the vectors of `<S>` and `</S>`.
-        scalar_mix_parameters: fixed unnormalised weights; they and gamma then do not learn.
-        module: a biLM of another kind instead of the two files.
+        scalar_mix_parameters: fixed unnormalized weights; they and gamma are then not trained.
+        module: another kind of biLM instead of the two files.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class Elmo(nn.Module):
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> "Elmo":
-        """Build from settings by name."""
+        """Build from a dict of settings."""
         return cls(**dict(params))
 
     def get_output_dim(self) -> int:
@@ -115,11 +115,11 @@ class Elmo(nn.Module):
         return int(self._elmo_lstm.get_output_dim())  # type: ignore[operator]
 
     def forward(self, inputs: Tensor, word_inputs: Tensor | None = None) -> dict[str, Any]:
-        """Representations of ids (B, T, C) or (B, …, T, C).
+        """Compute representations of ids (B, T, C) or (B, …, T, C).
 
         Args:
-            inputs: character ids, as `batch_to_ids` makes them.
-            word_inputs: places (B, T) or (B, …, T) in `vocab_to_cache`, used instead of `inputs` if all are there.
+            inputs: character ids from `batch_to_ids`.
+            word_inputs: positions (B, T) or (B, …, T) in `vocab_to_cache`, used instead of `inputs` if all are cached.
 
         Returns:
             `elmo_representations`, a list of (B, …, T, 2P), and `mask` (B, …, T).

@@ -23,12 +23,12 @@ from elmokit.model.devices import check_device
 from elmokit.text.tokens import check_sentences
 
 _MARK = "elmokit_version"
-"""The attribute by which our dumps are known; AllenNLP ignores it."""
+"""The attribute that marks our dumps; AllenNLP ignores it."""
 _OPTIONS, _WEIGHTS = (file.url for file in PUBLISHED["original"].files)
 
 
 class ElmoEmbedder:
-    """A biLM that embeds token lists and remembers the rows of the last batch, as AllenNLP's does.
+    """A biLM that embeds token lists and keeps the state of the last batch, as AllenNLP's does.
 
     Args:
         options_file: path or URL of the options JSON; the original English model by default.
@@ -44,7 +44,7 @@ class ElmoEmbedder:
 
     @torch.no_grad()
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
-        """Token lists → layers (B, L, T, 2P) and mask (B, T)."""
+        """From token lists to layers (B, L, T, 2P) and mask (B, T)."""
         output = self.elmo_bilm(self.elmo_bilm.bilm.to_char_ids(batch))
         layers, mask = remove_boundaries(torch.stack(output["activations"]), output["mask"])  # (L, B, T, 2P)
         return layers.transpose(0, 1), mask
@@ -54,7 +54,7 @@ class ElmoEmbedder:
         return self.embed_batch([sentence])[0]
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
-        """The layers (L, T, 2P) of each sentence; a batch of one empty sentence leaves the state alone."""
+        """The layers (L, T, 2P) of each sentence; a batch of one empty sentence does not change the state."""
         batch = list(check_sentences(batch, "batch"))
         if batch == [()]:
             config = self.elmo_bilm.bilm.config
@@ -65,7 +65,7 @@ class ElmoEmbedder:
     def embed_sentences(
         self, sentences: Iterable[Sequence[str]], batch_size: int = 64
     ) -> Iterator[NDArray[np.float32]]:
-        """The layers of each sentence of a stream, in its order."""
+        """The layers of each sentence of a stream, in order."""
         check_integer("batch_size", batch_size, at_least=1)
         stream = iter(sentences)
         while batch := list(islice(stream, batch_size)):
@@ -80,16 +80,16 @@ class ElmoEmbedder:
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
-        """Dump the vectors of a file, one sentence of white-space separated tokens a line, to HDF5.
+        """Write the vectors of a file to HDF5; each line is one sentence, with tokens separated by white space.
 
         Args:
             input_file: the open file; it is closed at the end.
-            output_file_path: where the dump goes; it has that name only when it is whole. As in AllenNLP an earlier
-                dump of this method is replaced; no other file is.
+            output_file_path: path of the dump, which appears only when it is complete. As in AllenNLP, an earlier dump
+                of this method is replaced; any other file is refused.
             output_format: "all" layers, "top" or "average".
-            batch_size: sentences at a time, which with the carried state decides the vectors.
+            batch_size: sentences per batch; because of the carried state it affects the vectors.
             forget_sentences: leave out `sentence_to_index`.
-            use_sentence_keys: name the datasets by the sentences instead of their line numbers.
+            use_sentence_keys: use the sentences instead of line numbers as names of the datasets.
         """
         if output_format not in ("all", "top", "average"):
             raise ConfigError(f"output_format {output_format!r} must be all, top or average.")
@@ -147,7 +147,7 @@ def _reduce(layers: NDArray[np.float32], output_format: str) -> NDArray[np.float
 
 
 class _Lines:
-    """The tokens of each line of a file, remembering the lines of the current batch."""
+    """The tokens of each line of a file; keeps the lines of the current batch."""
 
     def __init__(self, file: IO[str]) -> None:
         self._file = file

@@ -1,7 +1,7 @@
-"""Ways to execute one LSTM layer. All give the same numbers within float rounding.
+"""Engines that execute one LSTM layer. All give the same numbers within float rounding.
 
-An engine takes tensors and state, owns no parameters and knows no files. `tests/contracts/engine.py` runs every engine
-against `plain`, which follows the equations of `elmokit.model.cell` step by step.
+An engine takes tensors and state, and has no parameters and no access to files. `tests/contracts/engine.py` compares
+every engine with `plain`, which follows the equations of `elmokit.model.cell` step by step.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ class Engine(Protocol):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """From packed inputs (N, P) and state (B, P), (B, H) to outputs (N, P) and the state after each row's end.
 
-        Rows of the state are in packed order, longest first; rows that take part in no step keep theirs. With an
-        `index` (N,), x holds the vectors (K, P) of distinct tokens, and token k of the packed order is x[index[k]].
-        Where `starts` (N,) is true, a token begins a new sentence, and its row goes back to the state it was given.
+        Rows of the state are in packed order, longest first; the state of rows without tokens is unchanged. With an
+        `index` (N,), x has the vectors (K, P) of distinct tokens, and token k of the packed order is x[index[k]].
+        Where `starts` (N,) is true, a token begins a new sentence, and its row is reset to the initial state.
         """

@@ -1,15 +1,15 @@
 /* The elementwise half of an LSTM step, in one pass over memory: the equations of elmokit/model/cell.py.
 
-   Gates are packed i, f, o, j. A call covers `width` of the `total` cells of n rows, from `offset` on. `gates` holds
-   what the recurrent matrix gave for them, (n, 4, width); the part of the input is added here, row by row, from `inputs`
-   at the row that `rows` names (or at the row's own place if `rows` is null), and so is the bias. `c` is updated in
-   place, `out` receives o * tanh(c). `clip` <= 0 means no clip. */
+   Gates are packed i, f, o, j. A call computes `width` of the `total` cells of n rows, starting at `offset`. `gates` has
+   their product with the recurrent matrix, (n, 4, width). The bias and the input's part are added here, row by row; the
+   latter is row `rows[i]` of `inputs` (or row i if `rows` is null). `c` is updated in place, `out` receives
+   o * tanh(c). `clip` <= 0 means no clipping. */
 
 #include <stdint.h>
 #include <string.h>
 
-/* e^-x for |x| <= 28, and the value at the nearer end beyond: a gate is then within 1e-12 of 0 or 1, and three of these
-   can be multiplied without overflow, so that a step needs two divisions instead of five. */
+/* e^-x, with x clamped to |x| <= 28: a gate is then within 1e-12 of 0 or 1, and three of these values can be multiplied
+   without overflow, so that a step needs two divisions instead of five. */
 static inline float exp_minus(float x) {
     x = x > 28.0f ? 28.0f : (x < -28.0f ? -28.0f : x);
     float shifted = x * -1.44269504088896341f + 12582912.0f; /* rounds to the nearest integer n, in the low bits */
@@ -79,8 +79,8 @@ static void add_product(int64_t k, int64_t m, const float *restrict row, const f
 }
 
 /* Whole steps of a layer for a few rows, where calling a matrix product costs more than computing it. Tokens are packed
-   as in elmokit/model/packing.py; `inputs` holds the input's part of the gates of every token, `starts` (or null) says
-   which tokens send their row back to `first_h`, `first_c`. `gates` (4 * width) and `memory` (width) are scratch.
+   as in elmokit/model/packing.py; `inputs` has the input's part of the gates of every token, `starts` (or null) says
+   which tokens reset their row to `first_h`, `first_c`. `gates` (4 * width) and `memory` (width) are scratch memory.
    `projection` is null for a layer without one; then dim equals width. */
 void elmokit_steps(int64_t steps, const int64_t *restrict sizes, int64_t width, int64_t dim, const float *restrict inputs,
                    const uint8_t *restrict starts, const float *restrict bias, const float *restrict recurrent,
@@ -114,8 +114,8 @@ void elmokit_steps(int64_t steps, const int64_t *restrict sizes, int64_t width, 
     }
 }
 
-/* The same step in training. `gates` (n, 4, width) come in complete and go out as activations, `c` is updated, and
-   tanh(c) is kept too, because the way back needs them all. */
+/* The same step in training. `gates` (n, 4, width) are complete on input and become activations, `c` is updated, and
+   tanh(c) is also kept, because the backward pass needs all of them. */
 void elmokit_train_cell(int64_t n, int64_t width, float *restrict gates, float *restrict c, float *restrict tanh_c,
                         float *restrict out, float clip) {
     float limit = clip > 0.0f ? clip : 3.4e38f;
@@ -146,8 +146,8 @@ void elmokit_train_cell(int64_t n, int64_t width, float *restrict gates, float *
     }
 }
 
-/* Its way back: from the gradient of the output and, in `dc`, of the memory after the step to that of the gates and,
-   again in `dc`, of the memory before it. Nothing flows back where the memory was clipped. */
+/* The backward pass: from the gradients of the output and of the memory after the step (`dc`) to those of the gates and
+   of the memory before the step (again `dc`). No gradient flows where the memory was clipped. */
 void elmokit_train_back(int64_t n, int64_t width, const float *restrict gates, const float *restrict before_c,
                         const float *restrict tanh_c, const float *restrict dout, float *restrict dc,
                         float *restrict dgates, float clip) {

@@ -1,9 +1,9 @@
 """The fast engine for embedding on a CPU.
 
-What it does differently from the plain one: the input's part of the gates is a matrix product before the loop, for
-each distinct token once where tokens repeat; products write into memory that is there already; and the elementwise half
-of a step is one fused pass if the native cell has been built, a few in-place operations otherwise. It computes
-no gradients. A call runs on the calling thread; directions and batches are spread over threads by `workers`.
+Differences from the plain engine: the input's part of the gates is computed by a matrix product before the loop, once
+for each distinct token where tokens repeat; products write into existing memory; and the elementwise half of a step is
+one fused pass if the native cell has been built, a few in-place operations otherwise. It computes no gradients. A call
+runs on the calling thread; `workers` distributes directions and batches over threads.
 """
 
 import threading
@@ -18,12 +18,12 @@ from elmokit.model.engines.native import NativeCell
 from elmokit.model.engines.packed import BlockedMatrix, PackedMatrix, Packer
 
 _CHUNK_BYTES = 32 * 2**20
-"""Memory for the inputs' part of the gates, a few steps at a time: at official size that of 512 tokens, from which on
-a matrix product is as fast as it gets."""
+"""Memory for the inputs' part of the gates, a few steps at a time: 512 tokens for the original model, which is enough
+for a matrix product at full speed."""
 _FEW_ROWS = 2
-"""Rows for which calling a matrix product costs more than computing it."""
+"""Number of rows for which calling a matrix product costs more than computing it."""
 _TABLE_BYTES = 48 * 2**20
-"""Memory for the same of the tokens that come more than once in a batch, the most frequent ones first."""
+"""Memory for the inputs' part of the gates of tokens that repeat within a batch, most frequent first."""
 
 
 def suits(like: Tensor) -> bool:
@@ -35,8 +35,8 @@ class InferEngine:
     """See the module's docstring.
 
     Args:
-        native: the fused cell, None for the portable steps.
-        pack: how to lay a weight out for its products.
+        native: the fused cell; None uses torch operations.
+        pack: prepares a weight for its products.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class InferEngine:
         state: tuple[Tensor, Tensor],
         y: Tensor,
     ) -> None:
-        """The whole loop in C, for one sentence or a few: y (N, P) and the state are filled in."""
+        """Run the whole loop in C, for one or a few sentences: writes y (N, P) and the state."""
         assert self.native is not None
         x = x if index is None else x[index]  # (N, P)
         width = weights.bias.numel()
@@ -134,9 +134,9 @@ class InferEngine:
     def _input_parts(
         self, weights: LayerWeights, x: Tensor, batch_sizes: Sequence[int], index: Tensor | None
     ) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-        """For each step its size, the input's part of the gates, and the rows of it that are meant (None: its own).
+        """For each step: its size, the input's part of the gates, and the rows of it to use (None: in order).
 
-        Tokens that come again have their row in a table; the others are computed a few steps at a time, behind it.
+        Repeated tokens have their row in a table; the others are computed a few steps at a time and stored after it.
         """
         width = weights.bias.numel()
         room = max(1, _CHUNK_BYTES // (4 * width))
@@ -160,7 +160,7 @@ class InferEngine:
         repeated: tuple[Tensor, Tensor],
         room: int,
     ) -> Iterator[tuple[int, Tensor, Tensor | None]]:
-        """As `_input_parts`, with what `_repeated` says of the tokens."""
+        """Like `_input_parts`, with the result of `_repeated`."""
         table, places = repeated  # (F,), (N,)
         fresh = [int((part < 0).sum()) for part in places.split(list(batch_sizes))]
         chunks = list(_chunks(batch_sizes, fresh, room))
@@ -181,7 +181,7 @@ class InferEngine:
         return out if self.native is not None else out.add_(weights.bias)
 
     def _borrow(self, name: str, rows: int, columns: int) -> Tensor:
-        """Memory of this thread to write (rows, columns) into: fresh pages cost more than the products they receive."""
+        """Reusable memory of this thread for (rows, columns): new pages would cost more than the products."""
         flat: Tensor | None = getattr(self._scratch, name, None)
         if flat is None or flat.numel() < rows * columns:
             flat = torch.empty(rows * columns, dtype=torch.float32)
@@ -190,7 +190,7 @@ class InferEngine:
 
 
 def _resets(starts: Tensor | None, batch_sizes: Sequence[int]) -> dict[int, Tensor]:
-    """The rows that begin a sentence, by step; the first step begins as it is."""
+    """The rows that begin a sentence, by step, except the first step, which needs no reset."""
     if starts is None:
         return {}
     parts = torch.split(starts, list(batch_sizes))
@@ -198,7 +198,7 @@ def _resets(starts: Tensor | None, batch_sizes: Sequence[int]) -> dict[int, Tens
 
 
 def _repeated(index: Tensor, limit: int) -> tuple[Tensor, Tensor]:
-    """The numbers (F,) that occur more than once in (N,), most frequent first; and where each of (N,) is, −1 if not."""
+    """The numbers (F,) that repeat in (N,), most frequent first; and the position there of each of (N,), or −1."""
     types, inverse, counts = torch.unique(index, return_inverse=True, return_counts=True)  # (K,), (N,), (K,)
     order = counts.argsort(descending=True, stable=True)[: min(limit, int((counts > 1).sum()))]  # (F,)
     place = torch.full_like(types, -1)  # (K,)
@@ -207,7 +207,7 @@ def _repeated(index: Tensor, limit: int) -> tuple[Tensor, Tensor]:
 
 
 def _chunks(batch_sizes: Sequence[int], costs: Sequence[int], limit: int) -> Iterator[tuple[int, int, int, int]]:
-    """Cut steps into chunks within a limit of cost, at least one step each: their steps, and their packed tokens."""
+    """Split steps into chunks of limited cost, at least one step each: their steps, and their packed tokens."""
     first, begin, end, cost = 0, 0, 0, 0
     for step, (n, more) in enumerate(zip(batch_sizes, costs, strict=True)):
         if step > first and cost + more > limit:

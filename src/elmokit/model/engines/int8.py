@@ -1,9 +1,9 @@
 """The fast engine with 8-bit matrices: less memory to read, cheaper products, slightly different vectors.
 
-Weights are rounded to 127 steps a column, once; the rows that they multiply to 127 steps a row, at every product. A
-row's scale is its own, so a sentence's vectors do not depend on its company here either. The rest stays float32.
+Weights are rounded once, to 127 steps per column; the rows to multiply are rounded at every product, to 127 steps per
+row. Each row has its own scale, so the vectors of a sentence do not depend on the batch. The rest stays float32.
 
-Processors without 8-bit dot products add two products at a time in 16 bits, which hold those of rows of 63 steps only.
+Processors without 8-bit dot products add two products at a time in 16 bits, which is enough only for rows of 63 steps.
 """
 
 from collections.abc import Iterator
@@ -24,8 +24,8 @@ class Int8Matrix:
     """A matrix (K, M) as 8-bit integers in the order that oneDNN multiplies fastest, with a scale for each column.
 
     Args:
-        matrix: to round.
-        steps: on either side of 0 for the rows that it multiplies; None is as many as the processor can add up.
+        matrix: matrix to round.
+        steps: steps on either side of 0 for the rows to multiply; None uses as many as the processor allows.
     """
 
     def __init__(self, matrix: Tensor, steps: int | None = None) -> None:
@@ -37,7 +37,7 @@ class Int8Matrix:
         self.steps = steps or row_steps()
 
     def multiply_many(self, rows: Tensor, out: Tensor) -> Tensor:
-        """Rows (n, K) @ matrix → out (n, M), a part of them at a time: a product needs several copies of its rows."""
+        """Rows (n, K) @ matrix → out (n, M), in parts, because a product needs several copies of its rows."""
         for part, place in zip(rows.split(_PART_ROWS), out.split(_PART_ROWS), strict=True):
             self.multiply(part, place)
         return out
@@ -45,7 +45,7 @@ class Int8Matrix:
     def multiply(self, rows: Tensor, out: Tensor) -> Tensor:
         """Rows (n, K) @ matrix → out (n, M)."""
         scale = torch.linalg.vector_norm(rows, torch.inf, 1, keepdim=True).div_(self.steps).clamp_(min=1e-30)  # (n, 1)
-        zero = self.steps + 1  # what stands for 0 among unsigned numbers
+        zero = self.steps + 1  # represents 0 among unsigned numbers
         rounded = (rows / scale).round_().add_(zero).to(torch.uint8)  # (n, K)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             rounded, 1.0, zero, self.packed, self.scales, self.zeros, None, 1.0, 0, torch.float32, "none", [], ""
@@ -63,14 +63,14 @@ class Int8Matrix:
 
 @cache
 def row_steps() -> int:
-    """Steps on either side of 0 that rows may have on this processor: 127, or 63 if the largest products overflow."""
+    """Steps on either side of 0 for rows on this processor: 127, or 63 if the largest products overflow."""
     ones = torch.ones(64, 64, dtype=torch.float32)
     product = Int8Matrix(ones, steps=127).multiply(ones, torch.empty_like(ones))
     return 127 if torch.allclose(product, 64 * ones) else 63
 
 
 def int8_engine(native: NativeCell | None) -> InferEngine:
-    """The fast engine with such matrices, or an error that says what this torch lacks for them."""
+    """The fast engine with 8-bit matrices; raises an error if this version of torch does not support them."""
     if not all(hasattr(torch.ops.onednn, name) for name in ("qlinear_prepack", "qlinear_pointwise")):
         raise ConfigError(f"int8 needs oneDNN's 8-bit products, which torch {torch.__version__} lacks: leave it out.")
     refuse_hidden_tiles("int8")

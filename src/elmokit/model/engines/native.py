@@ -1,8 +1,8 @@
-"""The fused cell and tiles in C: built on request by the machine's own compiler, used if they are there, never needed.
+"""The fused cell and tiles in C: built on request by the machine's compiler, used if available, never required.
 
-The library lives in the cache directory under a name that depends on its source, the compiler's flags and the CPU, so a
-new elmokit or another machine never picks up a stale one. It is reached through ctypes, which lets other threads run
-meanwhile, and knows nothing of Python or torch.
+The library is in the cache folder under a name that depends on its source, the compiler's flags and the CPU, so a new
+elmokit or another machine never uses a stale one. It is called through ctypes, which lets other threads run meanwhile,
+and is independent of Python and torch.
 """
 
 import ctypes
@@ -56,10 +56,10 @@ class NativeCell:
         clip: float | None,
         offset: int = 0,
     ) -> None:
-        """Finish a step: `c` (n, H) and `out` (n, H) from the recurrent part (n, 4H) and rows of inputs (…, 4H).
+        """Complete a step: `c` (n, H) and `out` (n, H) from the recurrent part (n, 4H) and rows of inputs (…, 4H).
 
-        With fewer gates, (n, 4w), only the cells from `offset` to `offset` + w are finished. All tensors are contiguous
-        float32 on the CPU, `rows` (n,) int64; `c` is updated, `out` overwritten.
+        With fewer gates, (n, 4w), only the cells from `offset` to `offset` + w are computed. All tensors are contiguous
+        float32 on the CPU, `rows` (n,) is int64; `c` is updated, `out` is overwritten.
         """
         self._cell(
             len(c),
@@ -85,9 +85,9 @@ class NativeCell:
         state: tuple[Tensor, Tensor],
         y: Tensor,
     ) -> None:
-        """Whole steps of a layer for a few rows: `state` is updated, `y` (N, P) receives the outputs.
+        """Run whole steps of a layer for a few rows: `state` is updated, `y` (N, P) receives the outputs.
 
-        `inputs` (N, 4H) is the input's part of the gates without bias, `sizes` the rows that take part in each step.
+        `inputs` (N, 4H) is the input's part of the gates without bias, `sizes` the number of active rows at each step.
         """
         cell_dim = state[1].shape[1]
         scratch = torch.empty(5 * cell_dim, dtype=torch.float32)
@@ -106,7 +106,7 @@ class NativeCell:
         )
 
     def activate(self, gates: Tensor, c: Tensor, tanh_c: Tensor, out: Tensor, clip: float | None) -> None:
-        """A step in training: gates (n, 4H) become activations, c (n, H) the new memory; the rest is filled in."""
+        """A step in training: gates (n, 4H) become activations, c (n, H) the new memory; writes the rest."""
         pointers = (tensor.data_ptr() for tensor in (gates, c, tanh_c, out))
         self._train(len(c), c.shape[1], *pointers, clip or 0.0)
 
@@ -120,13 +120,13 @@ class NativeCell:
         dgates: Tensor,
         clip: float | None,
     ) -> None:
-        """Its way back: dc (n, H) is taken from after to before the step, dgates (n, 4H) is filled in."""
+        """The backward pass of a step: dc (n, H) changes from after to before the step; writes dgates (n, 4H)."""
         pointers = (tensor.data_ptr() for tensor in (gates, before_c, tanh_c, dout, dc, dgates))
         self._back(len(dc), dc.shape[1], *pointers, clip or 0.0)
 
 
 def library_path() -> Path:
-    """Where the library of this version and this machine lies, built or not."""
+    """The path of the library for this version and this machine, whether built or not."""
     key = hashlib.sha256(b"".join(source.read_bytes() for source in _SOURCES))
     key.update(" ".join((*_FLAGS, platform.machine(), _cpu_features())).encode())
     return cache_directory() / "engine" / f"cell-{key.hexdigest()[:16]}.so"
@@ -139,7 +139,7 @@ def _cpu_features() -> str:
 
 @cache
 def find_native_cell() -> NativeCell | None:
-    """The fused cell, if it has been built for this machine and is not switched off (`ELMOKIT_NATIVE=0`)."""
+    """The fused cell, if it has been built for this machine and is not disabled (`ELMOKIT_NATIVE=0`)."""
     path = library_path()
     if os.environ.get("ELMOKIT_NATIVE") == "0" or not path.exists():
         return None
@@ -150,7 +150,7 @@ def find_native_cell() -> NativeCell | None:
 
 
 def build_native_cell() -> Path:
-    """Compile the fused cell into the cache directory."""
+    """Compile the fused cell into the cache folder."""
     found = (shutil.which(name) for name in (os.environ.get("CC", "cc"), "gcc", "clang"))
     compiler = next((path for path in found if path), None)
     if compiler is None:
@@ -163,7 +163,7 @@ def build_native_cell() -> Path:
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             reason = (done.stderr.strip().splitlines() or ["no reason given"])[0]
-            raise ElmokitError(f"{compiler} could not build the fused cell ({reason}): go on without it.")
+            raise ElmokitError(f"{compiler} could not build the fused cell ({reason}): elmokit also works without it.")
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Matrices in the order in which a CPU multiplies them fastest, kept as long as the weight does not change."""
+"""Matrices in the layout that a CPU multiplies fastest, cached until the weight changes."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -30,11 +30,11 @@ class PackedMatrix(Protocol):
 
 
 class BlockedMatrix:
-    """A wide matrix cut into blocks of columns that each fit into a core's own cache.
+    """A wide matrix split into blocks of columns that each fit into a core's cache.
 
-    A product with the whole of it reads all its columns from memory for every few rows; block by block, each column
-    comes from the cache for all rows but the first. Narrow matrices, and products of very few or of hundreds of rows,
-    gain nothing. The blocks are a copy of the matrix, so they are made only when a step first needs them.
+    A product with the whole matrix reads all its columns from memory for every few rows; block by block, each column
+    comes from the cache for all rows except the first. Narrow matrices, and products of very few or hundreds of rows,
+    gain nothing. The blocks are a copy of the matrix, so they are created only when a step first needs them.
     """
 
     def __init__(self, matrix: Tensor) -> None:
@@ -76,9 +76,9 @@ class BlockedMatrix:
                 place.addmm_(part, block)
 
     def multiply_gates(self, rows: Tensor, out: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """The four gates of a range of cells at a time: its first cell, and (n, 4 · cells) in memory lent by `out`.
+        """The four gates of one range of cells at a time: its first cell, and (n, 4 · cells) in the memory of `out`.
 
-        A range's gates are used while they are still in the cache.
+        The gates of a range are used while they are still in the cache.
         """
         num_ranges, rest = divmod(self.matrix.shape[1], 4 * self.columns)
         if rest or not _FEW_ROWS <= len(rows) <= _BLOCK_ROWS or not self.blocks:
@@ -92,7 +92,7 @@ class BlockedMatrix:
 
 
 class Packer:
-    """Packs each weight once, and again when it has changed."""
+    """Packs each weight once, and again after it changes."""
 
     def __init__(self, pack: Callable[[Tensor], PackedMatrix]) -> None:
         self._pack = pack

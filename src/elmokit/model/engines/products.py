@@ -1,6 +1,6 @@
-"""Products of matrices in training: as torch multiplies them, or with factors rounded to bfloat16.
+"""Matrix products in training: by torch, or with factors rounded to bfloat16.
 
-A matrix that many rows are multiplied with is prepared once. `elmokit.model.engines.tiles` has the same by AMX tiles.
+A matrix that is used in many products is prepared once. `elmokit.model.engines.tiles` does the same with AMX tiles.
 
 Notation: N rows of a window, n rows of a step, K and M widths.
 """
@@ -12,47 +12,47 @@ from torch import Tensor
 
 
 class Matrix(Protocol):
-    """A matrix (K, M) to multiply rows with."""
+    """A matrix (K, M) to multiply rows by."""
 
     def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
         """Rows (n, K) @ matrix + bias (M,) → out (n, M)."""
 
 
-class TurnedSum(Protocol):
-    """The transpose of a left matrix (N, K) @ a right one (N, M), of which a step brings a few rows at a time."""
+class TransposedSum(Protocol):
+    """The transpose of a left matrix (N, K) @ a right matrix (N, M), of which each step provides a few rows."""
 
     def add(self, step: slice, right: Tensor) -> Tensor:
-        """Take the rows (n, M) of a step; the same rows are given back, ready for `Matrix.multiply`."""
+        """Add the rows (n, M) of a step; returns the same rows, ready for `Matrix.multiply`."""
 
     def total(self) -> Tensor:
         """The sum (K, M) over all steps, in float32."""
 
 
 class Products(Protocol):
-    """How matrices are multiplied."""
+    """Computes matrix products."""
 
     def prepare(self, matrix: Tensor) -> Matrix:
-        """A matrix (K, M) for many products."""
+        """Prepare a matrix (K, M) for many products."""
 
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+    def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """Add the transpose of left (n, K) @ right (n, M) to total (K, M)."""
 
-    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
-        """The same for a left matrix (N, K) whose right one, `width` wide, comes step by step."""
+    def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
+        """The same for a left matrix (N, K) and a right matrix of `width` columns that arrives step by step."""
 
 
 class PlainProducts:
-    """As torch multiplies, on any device and in any precision."""
+    """Torch's products, on any device and in any precision."""
 
     def prepare(self, matrix: Tensor) -> Matrix:
         """See `Products`."""
         return _PlainMatrix(matrix)
 
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+    def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """See `Products`."""
         total.addmm_(left.T, right)
 
-    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
+    def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
         """See `Products`."""
         return RunningSum(self, left, width)
 
@@ -69,26 +69,26 @@ class _PlainMatrix:
 
 
 class RunningSum:
-    """A `TurnedSum` that multiplies at every step, while its numbers are in the cache."""
+    """A `TransposedSum` that multiplies at every step, while its numbers are in the cache."""
 
     def __init__(self, products: Products, left: Tensor, width: int) -> None:
         self._products, self._left = products, left
         self._total = left.new_zeros(left.shape[1], width)  # (K, M)
 
     def add(self, step: slice, right: Tensor) -> Tensor:
-        """See `TurnedSum`."""
-        self._products.add_turned(self._left[step], right, self._total)
+        """See `TransposedSum`."""
+        self._products.add_transposed_product(self._left[step], right, self._total)
         return right
 
     def total(self) -> Tensor:
-        """See `TurnedSum`."""
+        """See `TransposedSum`."""
         return self._total
 
 
 class RoundedProducts:
-    """Factors rounded to bfloat16 for torch's own product, which adds in float32 and rounds the sum once more.
+    """Factors rounded to bfloat16 for torch's product, which adds in float32 and rounds the sum again.
 
-    For float32 tensors on the CPU. On processors with AVX512-BF16 or AMX it is twice as fast as float32 or more; on
+    For float32 tensors on the CPU. On processors with AVX512-BF16 or AMX it is at least twice as fast as float32; on
     others it gives the same numbers slowly. Biases are added in float32, after the rounding.
     """
 
@@ -96,11 +96,11 @@ class RoundedProducts:
         """See `Products`."""
         return _RoundedMatrix(matrix)
 
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+    def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """See `Products`."""
         total += _rounded(left).T @ _rounded(right)
 
-    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
+    def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
         """See `Products`."""
         return _SumAtOnce(left, width)
 
@@ -116,19 +116,19 @@ class _RoundedMatrix:
 
 
 class _SumAtOnce:
-    """A `TurnedSum` by one product at the end: its sum is rounded once, not at every step."""
+    """A `TransposedSum` that multiplies once at the end, so that its sum is rounded once, not at every step."""
 
     def __init__(self, left: Tensor, width: int) -> None:
         self._left = left
         self._right = left.new_empty(len(left), width, dtype=torch.bfloat16)  # (N, M)
 
     def add(self, step: slice, right: Tensor) -> Tensor:
-        """See `TurnedSum`."""
+        """See `TransposedSum`."""
         self._right[step] = right
         return self._right[step]
 
     def total(self) -> Tensor:
-        """See `TurnedSum`."""
+        """See `TransposedSum`."""
         return (_rounded(self._left).T @ self._right).float()
 
 

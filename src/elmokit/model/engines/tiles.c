@@ -1,9 +1,9 @@
-/* Products of float32 matrices by AMX tiles: numbers are rounded to bfloat16 on the way in, and added up in float32.
+/* Products of float32 matrices with AMX tiles: factors are rounded to bfloat16, sums are float32.
 
    A tile has 16 rows of 64 bytes. A block of the result is 32 x 32, four tiles; each step of the inner loop loads two
-   tiles of either factor and multiplies every two. The right factor is packed in panels of 32 columns, in which two
-   successive rows stand side by side, column by column, as the instruction wants them; both factors are padded with
-   zeros to whole tiles. Where the compiler's target has no AMX there is only a function that says so. */
+   tiles of each factor and multiplies every pair. The right factor is packed in panels of 32 columns, in which two
+   consecutive rows are interleaved column by column, as the instruction requires; both factors are padded with zeros to
+   whole tiles. If the compiler's target has no AMX, there is only a function that says so. */
 
 #include <stdint.h>
 #include <string.h>
@@ -18,7 +18,7 @@ enum { SIDE = 32, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
 
 static int64_t whole(int64_t size) { return (size + SIDE - 1) / SIDE * SIDE; }
 
-/* Linux gives tiles to a process that asks for them. */
+/* Linux lets a process use tiles only after a request. */
 int elmokit_tiles_ready(void) { return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0; }
 
 static inline __m512i round_lanes(const float *from, int64_t count) {
@@ -56,8 +56,8 @@ static void round_rows(int64_t m, int64_t k, const float *restrict from, int64_t
     }
 }
 
-/* The same of a factor that stands the other way round, (k, m). */
-static void turn_rows(int64_t m, int64_t k, const float *restrict from, int64_t stride, uint16_t *restrict to) {
+/* The same for a transposed factor (k, m). */
+static void round_transposed(int64_t m, int64_t k, const float *restrict from, int64_t stride, uint16_t *restrict to) {
     int64_t depth = whole(k), height = whole(m);
     if (depth > k || height > m) memset(to, 0, height * depth * sizeof(uint16_t));
     for (int64_t column = 0; column < m; column += 16) {
@@ -129,11 +129,11 @@ void elmokit_tiles_multiply(int64_t m, int64_t n, int64_t k, const float *rows, 
     multiply(m, n, k, scratch, packed, bias, result, stride, 0);
 }
 
-/* total (m, n) += left (k, m) turned round @ right (k, n). `scratch` holds both in whole tiles. */
+/* total (m, n) += transpose of left (k, m) @ right (k, n). `scratch` holds both in whole tiles. */
 void elmokit_tiles_add(int64_t m, int64_t n, int64_t k, const float *left, int64_t left_stride, const float *right,
                        int64_t right_stride, float *total, uint16_t *scratch) {
     uint16_t *packed = scratch + whole(m) * whole(k);
-    turn_rows(m, k, left, left_stride, scratch);
+    round_transposed(m, k, left, left_stride, scratch);
     elmokit_tiles_pack(k, n, right, right_stride, packed);
     multiply(m, n, k, scratch, packed, 0, total, n, 1);
 }

@@ -1,4 +1,4 @@
-"""Products of matrices in training, rounded to bfloat16 and multiplied by AMX tiles; sums are float32.
+"""Matrix products in training with AMX tiles: factors are rounded to bfloat16, sums are float32.
 
 Notation: n rows, K and M widths.
 """
@@ -8,17 +8,17 @@ import ctypes
 import torch
 from torch import Tensor
 
-from elmokit.model.engines.products import Matrix, RunningSum, TurnedSum
+from elmokit.model.engines.products import Matrix, RunningSum, TransposedSum
 
 _SIDE = 32
 """Tiles come in squares of this size; see tiles.c."""
 
 
 class TileProducts:
-    """Rounded to bfloat16; float32 tensors on the CPU, whose rows are contiguous.
+    """Products rounded to bfloat16, for float32 tensors on the CPU with contiguous rows.
 
     Args:
-        library: the loaded one of `elmokit.model.engines.native`.
+        library: the library that `elmokit.model.engines.native` loaded.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:
@@ -35,14 +35,14 @@ class TileProducts:
         """See `Products`."""
         return _TileMatrix(self, matrix)
 
-    def add_turned(self, left: Tensor, right: Tensor, total: Tensor) -> None:
+    def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """See `Products`."""
         (num_rows, height), width = left.shape, right.shape[1]
         scratch = _tiles(num_rows, height + _SIDE + width)
         pointers = (left.data_ptr(), left.stride(0), right.data_ptr(), right.stride(0), total.data_ptr())
         self.add(height, width, num_rows, *pointers, scratch.data_ptr())
 
-    def sum_turned(self, left: Tensor, width: int) -> TurnedSum:
+    def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
         """See `Products`."""
         return RunningSum(self, left, width)
 
@@ -67,7 +67,7 @@ class _TileMatrix:
 
 
 def _tiles(height: int, width: int) -> Tensor:
-    """Room for a matrix in whole tiles."""
+    """Memory for a matrix, rounded up to whole tiles."""
     return torch.empty(_whole(height) * _whole(width), dtype=torch.int16)
 
 

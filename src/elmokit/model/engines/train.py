@@ -1,7 +1,7 @@
 """The engine for training: one differentiable operation per layer instead of one per step.
 
-Autograd over the plain loop keeps a node and a copy for every small operation. Here the way back through time is
-written out by hand: a step reads its token and the row's last output in one product, and on the way back all its
+Autograd over the plain loop keeps a node and a copy for every small operation. Here the backward pass through time is
+written by hand: a step reads its token and the row's last output in one product, and in the backward pass all its
 products run while its gates are still in the cache. It gives the plain engine's numbers and gradients within float
 rounding, on any device and in any precision.
 
@@ -24,8 +24,8 @@ class TrainEngine:
     """See the module's docstring.
 
     Args:
-        native: the fused cell for float32 on the CPU, None for the portable steps.
-        products: how float32 matrices on the CPU are multiplied; None as torch does.
+        native: the fused cell for float32 on the CPU; None uses torch operations.
+        products: computes products of float32 matrices on the CPU; None uses torch.
     """
 
     def __init__(self, native: NativeCell | None = None, products: Products | None = None) -> None:
@@ -63,7 +63,7 @@ class TrainEngine:
 
 
 class _Layer(torch.autograd.Function):
-    """One layer over packed tokens, and its way back."""
+    """One layer over packed tokens, with its backward pass."""
 
     @staticmethod
     def forward(
@@ -112,15 +112,15 @@ class _Layer(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, dy: Tensor, dh: Tensor, dc: Tensor) -> tuple[Tensor | None, ...]:
-        """Gradients of the tensors that went in; each step's products run while its numbers are in the cache."""
+        """Gradients of the input tensors; each step's products run while its numbers are in the cache."""
         inputs, y, gates, before_c, tanh_c, out, weight, projection, starts = ctx.saved_tensors
         cell_clip, projection_clip = ctx.clips
         width, most = dy.shape[1], max(ctx.batch_sizes, default=0)
         products: Products = ctx.products
         to_inputs = products.prepare(weight.T.contiguous())  # (4H, 2P)
         to_memory = None if projection is None else products.prepare(projection.T)  # (P, H)
-        weight_sum = products.sum_turned(inputs, weight.shape[1])  # (2P, 4H)
-        projection_sum = None if projection is None else products.sum_turned(out, width)  # (H, P)
+        weight_sum = products.sum_transposed(inputs, weight.shape[1])  # (2P, 4H)
+        projection_sum = None if projection is None else products.sum_transposed(out, width)  # (H, P)
         dbias = weight.new_zeros(weight.shape[1])  # (4H,)
         dinputs = torch.empty_like(inputs)  # (N, 2P)
         dgates, dout = gates.new_empty(most, gates.shape[1]), out.new_empty(most, out.shape[1])  # (n, 4H), (n, H)
@@ -157,7 +157,7 @@ class _PortableCell:
     """The elementwise half of a step in torch operations; `NativeCell` has the same in C."""
 
     def activate(self, gates: Tensor, c: Tensor, tanh_c: Tensor, out: Tensor, clip: float | None) -> None:
-        """The cell's forward half: gates (n, 4H) become activations, c (n, H) the new memory; the rest is filled in."""
+        """The forward pass of the cell: gates (n, 4H) become activations, c (n, H) the new memory; writes the rest."""
         cell_dim = c.shape[1]
         i, f, o = gates[:, : 3 * cell_dim].sigmoid_().chunk(3, dim=1)  # 3 × (n, H)
         j = gates[:, 3 * cell_dim :].tanh_()  # (n, H)
@@ -177,11 +177,11 @@ class _PortableCell:
         dgates: Tensor,
         clip: float | None,
     ) -> None:
-        """The cell's way back: dc (n, H) is taken from after to before the step, dgates (n, 4H) is filled in."""
+        """The backward pass of the cell: dc (n, H) changes from after to before the step; writes dgates (n, 4H)."""
         i, f, o, j = gates.chunk(4, dim=1)  # 4 × (n, H)
         di, df, do, dj = dgates.chunk(4, dim=1)  # 4 × (n, H)
         dc.addcmul_(dout * o, 1 - tanh_c * tanh_c)
-        if clip is not None:  # where the memory was clipped nothing flows back
+        if clip is not None:  # no gradient flows where the memory was clipped
             dc.masked_fill_((before_c * f).addcmul_(i, j).abs_() > clip, 0)
         torch.mul(dout * tanh_c, o * (1 - o), out=do)
         torch.mul(dc * j, i * (1 - i), out=di)

@@ -1,9 +1,9 @@
-"""Threads that each compute on one core, without touching the thread settings of the rest of the process.
+"""Threads that each compute on one core, without changing the thread settings of the rest of the process.
 
-The two directions of a biLM never meet, nor do two batches, so whole directions run side by side. That scales
+The two directions of a biLM are independent, and so are two batches, so whole directions run in parallel. That scales
 better than splitting every matrix product, and a result never depends on the number of threads, because each product
 is always computed by one. `torch.set_num_threads` would change the setting for threads that the caller starts later;
-the calls below bind the calling thread alone.
+the calls below affect only the calling thread.
 """
 
 import ctypes
@@ -20,8 +20,8 @@ Result = TypeVar("Result")
 
 
 def compute_on_one_core() -> None:
-    """Keep torch's products on the calling thread; where the libraries cannot be reached nothing changes."""
-    torch.get_num_threads()  # lets torch set this thread up first, or it would do so later and undo this
+    """Keep torch's products on the calling thread; has no effect where the libraries are not accessible."""
+    torch.get_num_threads()  # makes torch set up this thread now; later it would undo this
     try:
         libraries = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))
     except OSError:
@@ -40,7 +40,7 @@ class Workers:
         self._pool = ThreadPoolExecutor(num_threads, "elmokit", initializer=compute_on_one_core)
 
     def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Results in the order of the items, which are taken only as fast as the results are."""
+        """Yield results in the order of the items; items are taken only as fast as the results are."""
         waiting: deque[Future[Result]] = deque()
         try:
             for item in items:

@@ -21,7 +21,7 @@ from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, attend, pool_mean_max
 from elmokit.tasks.nli.reader import LABELS, NliExample, read_nli
-from elmokit.text.input_kind import Input
+from elmokit.text.input_kind import InputKind
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
 
@@ -31,7 +31,7 @@ STYLES = {"entailment": "green", "neutral": "yellow", "contradiction": "red"}
 class NliSettings(Config):
     """Input kind and sizes."""
 
-    input: Input = "text"
+    input: InputKind = "text"
     """Whether sentences are raw text or space-separated tokens."""
     hidden_dim: Positive = 300
     """Width of one direction of both biLSTMs, and of the layers between."""

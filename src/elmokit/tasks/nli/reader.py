@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from elmokit.errors import ElmokitWarning, InputError
 from elmokit.text.files import open_text
-from elmokit.text.input_kind import Input, check_input
+from elmokit.text.input_kind import InputKind, check_input
 from elmokit.text.lines import split_line
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -33,7 +33,7 @@ class NliExample(NamedTuple):
     label: str
 
 
-def read_nli(path: Path, *, input: Input) -> Iterator[NliExample]:
+def read_nli(path: Path, *, input: InputKind) -> Iterator[NliExample]:
     """Stream the pairs of a file, plain or compressed.
 
     Pairs without a gold label (`-`) are left out; a warning at the end says how many.
@@ -46,7 +46,7 @@ def read_nli(path: Path, *, input: Input) -> Iterator[NliExample]:
     return _read(path, input)
 
 
-def _read(path: Path, input: Input) -> Iterator[NliExample]:
+def _read(path: Path, input: InputKind) -> Iterator[NliExample]:
     num_pairs = num_skipped = 0
     for where, texts in _records(path):
         num_pairs += 1
@@ -69,7 +69,7 @@ def _read(path: Path, input: Input) -> Iterator[NliExample]:
         )
 
 
-def _tokens(text: str, input: Input) -> tuple[str, ...]:
+def _tokens(text: str, input: InputKind) -> tuple[str, ...]:
     return tuple(token for sentence in split_line(text, input) for token in sentence)
 
 

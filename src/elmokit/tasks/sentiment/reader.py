@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.text.files import open_text
-from elmokit.text.input_kind import Input, check_input
+from elmokit.text.input_kind import InputKind, check_input
 from elmokit.text.lines import split_line
 
 TREE_LABELS = 5
@@ -161,7 +161,7 @@ def _unescape(word: str) -> str:
     return _ESCAPE.sub(lambda match: _BRACKETS.get(match[0], match[0][-1]), word)
 
 
-def read_sentiment_tsv(path: Path, *, input: Input, num_classes: int = TREE_LABELS) -> Iterator[SentimentExample]:
+def read_sentiment_tsv(path: Path, *, input: InputKind, num_classes: int = TREE_LABELS) -> Iterator[SentimentExample]:
     """Stream a file of two tab-separated columns, plain or compressed.
 
     Args:
@@ -174,7 +174,7 @@ def read_sentiment_tsv(path: Path, *, input: Input, num_classes: int = TREE_LABE
     return _lines(path, input, num_classes)
 
 
-def _lines(path: Path, input: Input, num_classes: int) -> Iterator[SentimentExample]:
+def _lines(path: Path, input: InputKind, num_classes: int) -> Iterator[SentimentExample]:
     label_place = None
     with open_text(path) as lines:
         for number, line in enumerate(lines, start=1):

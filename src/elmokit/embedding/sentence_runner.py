@@ -1,10 +1,10 @@
-"""Sentences → vectors: which sentences run together, on which thread, and where their vectors go.
+"""Compute the vectors of sentences: which ones run together, on which thread, and where their vectors go.
 
 Notation: B rows of a batch, K distinct words, N tokens in all, P width of a direction, D = 2P.
 
-Sentences are laid end to end in B rows of nearly equal length, and a row forgets what it read where a new sentence
-begins. So every step of the recurrence has all its rows, however different the sentences are in length; nothing is
-padded, and only rounding depends on what else is in the batch.
+Sentences are placed end to end in B rows of nearly equal length, and the state of a row is reset where a new sentence
+begins. So every step of the recurrence uses all rows, whatever the lengths of the sentences; there is no padding, and
+the rest of the batch affects only rounding.
 """
 
 import heapq
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmokit.embedding.pooling import Floats, Selection
-from elmokit.embedding.types import TypeTable
+from elmokit.embedding.word_cache import WordVectorCache
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
@@ -31,18 +31,18 @@ from elmokit.model.lstm import LstmState
 
 Sentence = tuple[str, ...]
 CACHE_BYTES, CACHE_WORDS = 64 * 2**20, 100_000
-"""Room for the token layer of words seen before, and how many of them there may be at most."""
+"""Size of the cache for token vectors in bytes, and the maximum number of words in it."""
 MAX_ROWS = 128
-"""Rows of a batch: enough for matrix products at full speed, few enough to stay in a core's cache."""
+"""Maximum rows per batch: enough for matrix products at full speed, few enough to stay in a core's cache."""
 MAX_TOKENS = 8192
-"""Tokens of a batch; a longer sentence is a batch of its own."""
+"""Maximum tokens per batch; a longer sentence is a separate batch."""
 WARM_PREFIX: Sentence = (".",)
-"""What a warm start has read: something that stands before sentences of any kind, in most languages."""
+"""The prefix that a warm start has read: it can precede sentences of any kind, in most languages."""
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Sentences that run together, and where each token stands in the packed order of each direction."""
+    """Sentences that run together, and the position of each token in the packed order of each direction."""
 
     types: Tensor  # (N,) rows of the word table, sentence after sentence, boundaries included
     bounds: NDArray[np.int64]  # (S + 1,) where each sentence begins in it
@@ -54,7 +54,7 @@ class Batch:
 
     @classmethod
     def plan(cls, sentences: Sequence[Sequence[int]], rows: Sequence[int], device: torch.device) -> "Batch":
-        """Lay sentences (as rows of the word table) one behind the other in the rows that they are given."""
+        """Place sentences (as rows of the word table) one after the other in their assigned rows."""
         lengths = np.array([len(sentence) for sentence in sentences])  # (S,)
         row_of = np.array(rows)
         offsets, totals = np.empty_like(lengths), np.zeros(max(rows) + 1, dtype=np.int64)
@@ -90,7 +90,7 @@ class Batch:
 
 
 class SentenceRunner:
-    """Runs sentences through a biLM as fast as the machine allows, keeping what can be used again."""
+    """Runs sentences through a biLM as fast as the machine allows, caching what can be reused."""
 
     def __init__(
         self, bilm: BiLM, *, threads: int, int8: bool = False, warm: bool = False, max_tokens: int | None = None
@@ -98,7 +98,7 @@ class SentenceRunner:
         self.bilm = bilm
         self.max_tokens = max_tokens or MAX_TOKENS
         self.workers = Workers(threads)
-        self.types = TypeTable(bilm, capacity=min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim)))
+        self.types = WordVectorCache(bilm, capacity=min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim)))
         self.device = next(bilm.parameters()).device
         self.engine = _choose_engine(next(bilm.parameters()), int8=int8)
         self.carried: BiLMState | None = None
@@ -107,13 +107,13 @@ class SentenceRunner:
 
     @property
     def engine_name(self) -> str:
-        """Which engine runs the LSTMs: their vectors differ in the last bits."""
+        """The engine of the LSTMs; the vectors of different engines differ in the last bits."""
         if not isinstance(self.engine, InferEngine):
             return "plain"
         return "portable" if self.engine.native is None else "fused"
 
     def run(self, sentences: Sequence[Sentence], selection: Selection, max_rows: int | None = None) -> Iterator[Floats]:
-        """Vectors of each sentence, in order, every sentence from the same first state and computed once."""
+        """Vectors of each sentence, in order; all start from the same state, and duplicates are computed once."""
         left = Counter(sentences)
         fresh = self._run_distinct(list(left), selection, max_rows)
         kept: dict[Sentence, Floats] = {}
@@ -127,7 +127,7 @@ class SentenceRunner:
     def _run_distinct(
         self, sentences: Sequence[Sentence], selection: Selection, max_rows: int | None
     ) -> Iterator[Floats]:
-        """Vectors of each sentence, in order; a batch's memory is let go before the next one is waited for."""
+        """Vectors of each sentence, in order; the memory of a batch is freed before waiting for the next one."""
         table, rows = self._words(sentences)
         groups = list(_cut(rows, max_rows or MAX_ROWS, self.max_tokens))
         batches = [Batch.plan([rows[number] for number in numbers], places, self.device) for numbers, places in groups]
@@ -139,7 +139,7 @@ class SentenceRunner:
             del layers
 
     def run_in_order(self, sentences: Sequence[Sentence], selection: Selection, batch_size: int) -> Iterator[Floats]:
-        """Vectors of each sentence, in batches of consecutive ones; each row goes on where it stopped."""
+        """Vectors of each sentence, in batches of consecutive sentences; each row keeps its state between batches."""
         table, rows = self._words(sentences)
         for start in range(0, len(sentences), batch_size):
             part = rows[start : start + batch_size]
@@ -153,7 +153,7 @@ class SentenceRunner:
                 yield selection.gather(layers, *batch.bounds[place : place + 2])
 
     def _words(self, sentences: Sequence[Sentence]) -> tuple[Tensor, list[list[int]]]:
-        """The table (2 + K, P) of all words, and each sentence as its rows there, boundaries included."""
+        """The table (2 + K, P) of all words, and each sentence as row numbers of the table, including boundaries."""
         places: dict[str, int] = {}
         rows = [[0, *(places.setdefault(token, len(places) + 2) for token in s), 1] for s in sentences]
         return self.types.look_up(list(places), self.workers.map).to(self.device), rows
@@ -161,8 +161,8 @@ class SentenceRunner:
     def _run_batches(
         self, batches: Sequence[Batch], table: Tensor, selection: Selection, state: BiLMState | None = None
     ) -> Iterator[tuple[list[Floats], BiLMState | None]]:
-        """The needed layers or their one mix, each (N, D), of each batch, and the state after it."""
-        # A state that is carried on has all layers, whichever are asked for.
+        """For each batch, the needed layers or their mix, each (N, D), and the state after it."""
+        # A carried state has all layers, whichever are requested.
         num_layers = max(selection.needed) if state is None else self.bilm.config.lstm.num_layers
         sides = (self.bilm.forward_lstm, self.bilm.backward_lstm)
 
@@ -181,7 +181,7 @@ class SentenceRunner:
                 num_layers=num_layers,
                 engine=self.engine,
             )
-            wanted = []  # highest first; each output is let go once it is copied
+            wanted = []  # highest first; each output is freed once it is copied
             for depth in range(num_layers, 0, -1):
                 output = outputs.pop()  # (N, P)
                 if depth in selection.needed:
@@ -223,7 +223,7 @@ def _choose_engine(like: Tensor, *, int8: bool) -> Engine:
 
 
 def _cut(sentences: Sequence[Sequence[int]], max_rows: int, max_tokens: int) -> Iterator[tuple[list[int], list[int]]]:
-    """Cut sentences into batches of bounded size and give each a row: the longest first, each into the shortest row."""
+    """Split sentences into batches of bounded size and assign rows: longest first, each to the shortest row."""
     batch: list[int] = []
     tokens = 0
     for number, sentence in enumerate(sentences):

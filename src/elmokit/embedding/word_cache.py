@@ -1,8 +1,8 @@
-"""The vectors of word types, computed once and kept while they are in use.
+"""A cache of the token vectors (layer 0) of words.
 
-A word's layer 0 does not depend on its sentence, and most words of a text have been seen before. So the character CNN
-runs only for new words, in blocks of one fixed size: then the bits of a word's vector never depend on which other
-words were new at the same time.
+The token vector of a word does not depend on its sentence, and most words of a text have been seen before. So the
+character CNN runs only for new words. It runs in blocks of a fixed size, so that the bits of a vector never depend on
+which other words were new at the same time.
 """
 
 import threading
@@ -20,10 +20,10 @@ Ids = NDArray[np.int64]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 BLOCK = 64
-"""Words that go through the character CNN together."""
+"""Number of words that the character CNN processes together."""
 
 
-class TypeTable:
+class WordVectorCache:
     """The token layer of the words of a window, from a bounded cache and the encoder."""
 
     def __init__(self, bilm: BiLM, *, capacity: int) -> None:
@@ -42,7 +42,7 @@ class TypeTable:
 
         Args:
             words: distinct words.
-            run: maps the encoder over blocks, in parallel if it likes.
+            run: maps the encoder over blocks, possibly in parallel.
         """
         with self._lock:
             return self._look_up(words, run)
@@ -68,7 +68,7 @@ class TypeTable:
         return self._boundaries
 
     def _encode(self, words: list[str], run: Mapper) -> Tensor:
-        # Words of one length share a block where possible: the CNN then reads few padding characters.
+        # Words of similar length share a block, so that the CNN reads few padding characters.
         order = sorted(range(len(words)), key=lambda index: len(words[index]))
         rows = self._bilm.indexer.to_char_ids([words[index] for index in order])  # (K, C)
         vectors = self._vectors.new_empty(len(words), self._vectors.shape[1])  # (K, P)
@@ -85,7 +85,7 @@ class TypeTable:
             return self._bilm.encoder.encode_types(full)[: len(char_ids)].cpu()
 
     def _remember(self, words: list[str], vectors: Tensor) -> None:
-        """Keep the words just used as the newest; the oldest make room."""
+        """Store the words just used as the newest; evict the oldest."""
         rows, slots = [], []
         for row, word in enumerate(words[-self._capacity :], start=max(0, len(words) - self._capacity)):
             if (slot := self._slots.pop(word, None)) is None:
