@@ -33,9 +33,10 @@ import torch
 from numpy.typing import NDArray
 
 from elmokit.analysis.embed import plain_quotes
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.usage.group_scores import GroupScore, score_groups
 from elmokit.analysis.usage.groups import find_agreement, k_means, main_directions
-from elmokit.analysis.usage.occurrences import Occurrence, Sample, rank_sentence, read_contexts
+from elmokit.analysis.usage.occurrences import Sample, rank_sentence, read_contexts
 from elmokit.analysis.usage.shift import compare
 from elmokit.analysis.wsd.semcor import read_semcor
 from elmokit.analysis.wsd.target_vectors import layer_mixes
@@ -119,7 +120,7 @@ def read_cases(store: LayerStore, semcor: Path) -> tuple[list[Case], list[Case]]
 def build_case(store: LayerStore, word: Word, form: str, senses: dict[str, list[Occurrence]]) -> Case:
     occurrences = [occurrence for own in senses.values() for occurrence in own]
     names = [sense for sense, own in senses.items() for _ in own]
-    own = np.stack([store.read(o.tokens)[:, o.place] for o in occurrences]).astype(np.float32)  # (K, L, D)
+    own = np.stack([store.read(o.tokens)[:, o.position] for o in occurrences]).astype(np.float32)  # (K, L, D)
     return Case(word, form, names, read_contexts(store, occurrences), own)
 
 

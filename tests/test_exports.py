@@ -12,7 +12,7 @@ import elmokit
 ROOT = Path(__file__).parents[1]
 
 
-PACKAGES = ["elmokit", *(f"elmokit.{name}" for name in ("corpus", "embedding", "scoring", "training"))]
+PACKAGES = ["elmokit", *(f"elmokit.{name}" for name in ("analysis", "corpus", "embedding", "scoring", "training"))]
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -66,7 +66,10 @@ def test_imports_point_downwards(path: Path) -> None:
     ("module", "forbidden"),
     [
         ("elmokit", {"torch", "h5py", "matplotlib", "pydantic", "rich"}),
-        *((f"elmokit.{name}", {"torch", "h5py", "numpy"}) for name in ("corpus", "embedding", "scoring", "training")),
+        *(
+            (f"elmokit.{name}", {"torch", "h5py", "numpy"})
+            for name in ("analysis", "corpus", "embedding", "scoring", "training")
+        ),
         ("elmokit.config", {"torch", "h5py"}),
         ("elmokit.filesystem", {"torch", "h5py", "numpy"}),
         ("elmokit.recognize", {"torch", "h5py", "numpy"}),

@@ -322,7 +322,7 @@ def test_damaged_lists_are_named_and_can_be_made_again(
     path = index.path / "words" / name
     for cut in (1, path.stat().st_size // 2):
         path.write_bytes(path.read_bytes()[:-cut])
-        with pytest.raises(FormatError, match=r"(bytes instead of|damaged).*: delete the folder .*words to have it"):
+        with pytest.raises(FormatError, match=r"(bytes instead of|damaged).*: delete the folder .*words to rebuild"):
             NeighborIndex(index.path)
     shutil.rmtree(index.path / "words")
     open_index(embedder, corpus, tmp_path / "index")

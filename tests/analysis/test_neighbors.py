@@ -27,9 +27,10 @@ from elmokit.analysis.neighbors.contexts import (
     name_mixes,
     neighbors_report,
 )
-from elmokit.analysis.neighbors.index import BLOCK, NeighborIndex, Occurrence
+from elmokit.analysis.neighbors.index import BLOCK, NeighborIndex
 from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest
 from elmokit.analysis.neighbors.types import corpus_types, find_type_neighbors, near_forms, types_report
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.report import Chart, Concordance, Table, show
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
@@ -204,7 +205,7 @@ def test_the_same_sentence_elsewhere_in_it_is_a_neighbour(embedder: Embedder, tm
     (tmp_path / "c.txt").write_text(" ".join(tokens) + "\n", encoding="utf-8")
     index = open_index(embedder, tmp_path / "c.txt", tmp_path / "index")
     found = find_neighbors(index, embedder, tokens, 2)
-    assert [one.occurrence for one in found.contexts["layer 2"]] == [(tokens, 0, 1)]
+    assert [one.occurrence for one in found.contexts["layer 2"]] == [Occurrence(tokens, 0, line=1)]
 
 
 def test_types_by_characters(embedder: Embedder, index: NeighborIndex, lines: list[list[str]], tmp_path: Path) -> None:
@@ -340,7 +341,7 @@ def test_the_report_says_what_was_found(embedder: Embedder, index: NeighborIndex
 def test_bars_have_the_cosines_and_a_few_words_around() -> None:
     """Nothing in a label is markup, and many neighbors do not make a picture without end."""
     tokens = ("$1", "of", "all", "that", "play", "costs", "$2", "is", "w" * 40)
-    found = [Neighbor(Occurrence(tokens, 4, line), 1 / (line + 1)) for line in range(50)]
+    found = [Neighbor(Occurrence(tokens, 4, line=line), 1 / (line + 1)) for line in range(50)]
     panels = _panels(Neighbors(tokens, 8, NeighborOptions(), "", "", 50, [], {"layer 2": found}))
     assert panels[0].labels[0] == "… of all that play costs $2 is …"
     figure = Figure()
@@ -350,7 +351,7 @@ def test_bars_have_the_cosines_and_a_few_words_around() -> None:
     assert [cast(Rectangle, patch).get_width() for patch in axes.patches] == [1 / (line + 1) for line in range(20)]
     assert chart.size[1] < 10
     bar_chart("", "", [Panel("nothing", "type", [], [])]).draw(Figure())
-    last = [Neighbor(Occurrence(tokens, 8, 1), 1.0)]
+    last = [Neighbor(Occurrence(tokens, 8, line=1), 1.0)]
     (alone,) = _panels(Neighbors(tokens, 8, NeighborOptions(), "", "", 1, [], {"top": last}))
     assert alone.labels == [f"… costs $2 is {'w' * 14}…"]
 

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.usage.occurrences import (
     Corpus,
-    Occurrence,
     Sample,
     check_word,
     collect,
@@ -45,7 +45,7 @@ def write(tmp_path: Path) -> Callable[..., Corpus]:
 
 def found(corpus: Corpus, *forms: str, limit: int = 100, **options: Any) -> list[tuple[str, int]]:
     sample = collect(corpus, forms, max_occurrences=limit, **options)
-    return sorted((" ".join(o.tokens), o.place) for o in sample.occurrences)
+    return sorted((" ".join(o.tokens), o.position) for o in sample.occurrences)
 
 
 class TestCollect:

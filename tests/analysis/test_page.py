@@ -1,5 +1,7 @@
 """Reports as files: nothing from outside is markup, nothing is fetched, the same report gives the same bytes."""
 
+import csv
+import io
 import json
 import re
 import sys
@@ -12,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 from elmokit.analysis import page
-from elmokit.analysis.page import to_html, write_report
+from elmokit.analysis.page import to_csv, to_html, write_report
 from elmokit.analysis.report import Block, Chart, Concordance, Line, Map, Point, Report, Table
 from elmokit.errors import ElmokitError, FormatError
 
@@ -88,11 +90,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestPage:
     @pytest.mark.slow
     def test_what_is_written(self, folder: Path, tmp_path: Path) -> None:
-        names = ["bars.png", "bars.svg", "more.png", "more.svg", "map.png", "map.svg", "report.json", "page.html"]
+        pictures = [f"{name}.{suffix}" for name in ("bars", "more", "map") for suffix in ("png", "svg")]
+        names = [*pictures, "table-1.csv", "table-2.csv", "report.json", "page.html"]
         assert [path.relative_to(tmp_path).name for path in write_report(REPORT, tmp_path)] == names
         assert sorted(path.name for path in folder.iterdir()) == sorted(names)
         assert json.loads((folder / "report.json").read_text("utf-8")) == REPORT.figures
         assert (folder / "bars.png").read_bytes().startswith(b"\x89PNG")
+
+    def test_tables_are_written_as_csv_too(self) -> None:
+        table = Table("t", ("name", "a, b"), (("x", 1 / 3), ('"y"\n', None), ("z\x1b", 2)))
+        rows = list(csv.reader(io.StringIO(to_csv(table).decode())))
+        assert rows == [["name", "a, b"], ["x", str(1 / 3)], ['"y"\n', ""], ["z\ufffd", "2"]]
+        lines = Concordance("c", (Line("they", "play", "on", "0.5"),), note="cosine")
+        assert to_csv(lines) == b"before,word,after,cosine\nthey,play,on,0.5\n"
 
     @pytest.mark.slow
     def test_the_same_bytes_whatever_the_users_settings(self, folder: Path, tmp_path: Path) -> None:

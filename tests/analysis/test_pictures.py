@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 
 from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.neighbors.chart import Panel, bar_chart
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.page import COLORS, CORPUS_COLORS, to_html
 from elmokit.analysis.probes.layers import Candidate, ProbeResult
 from elmokit.analysis.probes.report import pos_report
@@ -22,7 +23,6 @@ from elmokit.analysis.tasks.learning_curves import CurveGroup, RunCurve, learnin
 from elmokit.analysis.tasks.sample_efficiency import Curve, chart_curve
 from elmokit.analysis.tasks.sample_efficiency import Point as SharePoint
 from elmokit.analysis.tasks.variants import MIXING, chart_study
-from elmokit.analysis.usage.occurrences import Occurrence
 from elmokit.analysis.usage.ranking import RankedWord
 from elmokit.analysis.usage.report import Subject, ranking_report, senses_report, shift_report
 from elmokit.analysis.usage.shift import compare

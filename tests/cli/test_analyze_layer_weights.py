@@ -36,10 +36,19 @@ def test_for_people_for_programs_and_as_files(run: Call, folder: Path) -> None:
     assert ["ner", "input", "2", "0.20", "0.50", "0.30", "1.50"] in lines
     assert ["qa", "output", "1", "0.25", "0.25", "0.50", "0.50"] in lines
     written = {path.name for path in (folder / "out").iterdir()}
-    assert written == {"layer-weights.png", "layer-weights.svg", "report.json", "page.html"}
+    assert written == {
+        "layer-weights.png",
+        "layer-weights.svg",
+        "table-1.csv",
+        "table-2.csv",
+        "report.json",
+        "page.html",
+    }
     assert [line.split("/")[-1] for line in done.stderr.splitlines()] == [
         "layer-weights.png",
         "layer-weights.svg",
+        "table-1.csv",
+        "table-2.csv",
         "report.json",
         "page.html",
     ]

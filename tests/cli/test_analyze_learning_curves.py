@@ -24,7 +24,7 @@ def test_for_people_for_programs_and_as_files(run: Call, tmp_path: Path) -> None
     lines = [[cell.strip() for cell in line.split("│")[1:-1]] for line in done.stdout.splitlines() if "│" in line]
     assert ["1", "60.00", "0.50", "1.00"] in [cells[1:] for cells in lines]
     written = {path.name for path in (tmp_path / "out").iterdir()}
-    assert written == {"learning-curves-ner.png", "learning-curves-ner.svg", "report.json", "page.html"}
+    assert written == {"learning-curves-ner.png", "learning-curves-ner.svg", "table-1.csv", "report.json", "page.html"}
     found = json.loads(run(*COMMAND, "baseline-1", "elmo-1", "--json").stdout)
     assert found == json.loads((tmp_path / "out/report.json").read_text())
     assert [group["label"] for group in found["groups"]] == ["ner (without ELMo)", "ner (with ELMo)"]

@@ -59,7 +59,8 @@ def test_contexts_are_printed_written_and_given_as_json(folder: Path, run: Call)
     assert "mix 0.2, 0.3, 0.5" in done.stdout
     assert done.stdout.count(", line ") == 6
     stem = "neighbours"
-    files = (f"{stem}.png", f"{stem}.svg", "report.json", "page.html")
+    tables = (f"table-{number}.csv" for number in (1, 2, 3, 4))
+    files = (f"{stem}.png", f"{stem}.svg", *tables, "report.json", "page.html")
     assert done.stderr.splitlines() == [f"wrote out/{name}" for name in files]
     assert "grounder" in (folder / "out" / "page.html").read_text(encoding="utf-8")
     again = run(*words, "--layers", "0.2,0.3,0.5", "--json")

@@ -78,7 +78,13 @@ def test_both_tags_beside_the_paper(pos: Call, folder: Path, bilm: BiLM) -> None
         assert found["tags"][tags]["chosen"] == expected.chosen
         for name, candidate in expected.candidates.items():
             assert found["tags"][tags]["candidates"][name]["test"] == pytest.approx(100 * candidate.test_mean, abs=5)
-    assert {path.name for path in (folder / "out").iterdir()} == {"pos.png", "pos.svg", "report.json", "page.html"}
+    assert {path.name for path in (folder / "out").iterdir()} == {
+        "pos.png",
+        "pos.svg",
+        "table-1.csv",
+        "report.json",
+        "page.html",
+    }
 
 
 def test_one_seed_has_no_deviation_and_penn_tags_are_xpos(pos: Call) -> None:

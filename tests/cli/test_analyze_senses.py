@@ -187,7 +187,13 @@ class TestTwoCorpora:
         assert found["words"][0]["shift"] >= found["median_shift"]
         assert senses(*words, "--output", "page").returncode == 0
         written = {path.name for path in (folder / "page").iterdir()}
-        assert written == {"shifts.png", "shifts.svg", "page.html", "report.json"}
+        assert written == {
+            "shifts.png",
+            "shifts.svg",
+            *(f"table-{n}.csv" for n in (1, 2, 3)),
+            "page.html",
+            "report.json",
+        }
 
 
 class TestBadInput:

@@ -184,7 +184,7 @@ def test_studies(command: str, names: list[str], folder: Path, run: Call, launch
     figures = json.loads((folder / "out/report/report.json").read_text())
     assert [side["name"] for side in figures["others"]] == names
     written = {path.name for path in (folder / "out/report").iterdir()}
-    assert written == {f"{command}.png", f"{command}.svg", "report.json", "page.html"}
+    assert written == {f"{command}.png", f"{command}.svg", "table-1.csv", "report.json", "page.html"}
     for side in figures["others"]:
         assert side["label"] in done.stdout
     launched.clear()
@@ -223,6 +223,7 @@ def test_sample_efficiency(folder: Path, run: Call, launched: list[str]) -> None
         "report.json",
         "sample-efficiency.png",
         "sample-efficiency.svg",
+        "table-1.csv",
     }
     assert "is at its best dev f1" in done.stdout and "With ELMo the baseline's test f1 on 100%" in done.stdout
     launched.clear()

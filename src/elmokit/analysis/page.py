@@ -1,5 +1,6 @@
 """Write a report as files: a page that needs no network, plots as PNG and SVG, figures as JSON."""
 
+import csv
 import html
 import io
 import json
@@ -27,7 +28,7 @@ CORPUS_COLORS = COLORS[:2]
 """Colors of the first and the second corpus, in every figure of a report."""
 PAGE, FIGURES = "page.html", "report.json"
 _GENERATOR = '<meta name="generator" content="elmokit">'
-_PICTURE = re.compile(r".+\.(png|svg)")
+_PART = re.compile(r".+\.(png|svg)|table-\d+\.csv")
 _TEMPLATE = Path(__file__).with_name("page.html")
 _SIDE, _EDGE = 520, 30
 _NO_METADATA = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -46,11 +47,11 @@ def is_report(folder: Path) -> bool:
         ours = _GENERATOR in (folder / PAGE).read_text(encoding="utf-8")[:1000]
     except (OSError, ValueError):
         return False
-    return ours and not [name for name in foreign_files(folder, (PAGE, FIGURES)) if not _PICTURE.fullmatch(name)]
+    return ours and not [name for name in foreign_files(folder, (PAGE, FIGURES)) if not _PART.fullmatch(name)]
 
 
 def write_report(report: Report, folder: Path, *, overwrite: bool = False) -> list[Path]:
-    """Write page.html, report.json and the pictures into a new folder, and return what was written.
+    """Write page.html, report.json, pictures and tables (CSV) into a new folder, and return what was written.
 
     Args:
         report: the report to write.
@@ -70,14 +71,16 @@ def write_report(report: Report, folder: Path, *, overwrite: bool = False) -> li
             pictures |= {f"{name}.png": png, f"{name}.svg": svg}
             drawings[block.name] = svg.decode("utf-8")
     page = to_html(report, drawings)
+    tables = [block for block in report.blocks if isinstance(block, Table | Concordance)]
+    parts = pictures | {f"table-{number}.csv": to_csv(table) for number, table in enumerate(tables, start=1)}
     folder.mkdir(parents=True, exist_ok=True)
-    for file_name, data in pictures.items():
+    for file_name, data in parts.items():
         write_bytes_atomic(folder / file_name, data)
     write_text_atomic(folder / FIGURES, figures + "\n")
     write_text_atomic(folder / PAGE, page)
-    for old in foreign_files(folder, (PAGE, FIGURES, *pictures)):  # plots of the replaced report
+    for old in foreign_files(folder, (PAGE, FIGURES, *parts)):  # plots and tables of the replaced report
         (folder / old).unlink()
-    return [folder / name for name in (*pictures, FIGURES, PAGE)]
+    return [folder / name for name in (*parts, FIGURES, PAGE)]
 
 
 def _check(report: Report) -> str:
@@ -92,6 +95,19 @@ def _check(report: Report) -> str:
     except (TypeError, ValueError) as error:
         what = "NaN or infinite numbers, which JSON cannot" if isinstance(error, ValueError) else str(error)
         raise type(error)(f"the figures of the report hold {what}.") from None
+
+
+def to_csv(table: Table | Concordance) -> bytes:
+    """A table as CSV in UTF-8, with its header; numbers are not rounded."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if isinstance(table, Table):
+        writer.writerow(table.header)
+        writer.writerows([printable(cell) if isinstance(cell, str) else cell for cell in row] for row in table.rows)
+    else:
+        writer.writerow(("before", "word", "after", table.note or "note"))
+        writer.writerows(map(printable, (line.before, line.word, line.after, line.note)) for line in table.lines)
+    return text.getvalue().encode()
 
 
 def to_html(report: Report, drawings: Mapping[str, str]) -> str:

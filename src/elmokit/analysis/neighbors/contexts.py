@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from elmokit.analysis.neighbors.chart import Panel, bar_chart
-from elmokit.analysis.neighbors.index import NeighborIndex, Occurrence
+from elmokit.analysis.neighbors.index import NeighborIndex
 from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest
 from elmokit.analysis.neighbors.types import (
     TypeNeighbor,
@@ -21,6 +21,7 @@ from elmokit.analysis.neighbors.types import (
     types_panel,
     types_table,
 )
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.report import Concordance, Line, Report, printable
 from elmokit.arguments import check_integer
 from elmokit.embedding.embedder import Embedder
@@ -236,7 +237,7 @@ def neighbors_report(found: Neighbors) -> Report:
     return Report(
         title=f"Neighbors of “{word}”",
         blocks=(
-            Concordance("Asked about", (_line(Occurrence(found.tokens, found.position, 0)),)),
+            Concordance("Asked about", (_line(Occurrence(found.tokens, found.position)),)),
             types_table(word, found.static),
             *contexts,
             bar_chart(
@@ -278,19 +279,19 @@ def _panels(found: Neighbors) -> list[Panel]:
 
 def _around(occurrence: Occurrence) -> str:
     """A token with a few tokens before and after it, short enough for a label."""
-    tokens, position, _ = occurrence
+    tokens, position = occurrence.tokens, occurrence.position
     begin, end = max(0, position - _AROUND), position + _AROUND + 1
     shown = [printable(token if len(token) <= _TOKEN else f"{token[: _TOKEN - 1]}…") for token in tokens[begin:end]]
     return " ".join([*(["…"] if begin else []), *shown, *(["…"] if end < len(tokens) else [])])
 
 
 def _line(occurrence: Occurrence, note: str = "") -> Line:
-    tokens, position, _ = occurrence
+    tokens, position = occurrence.tokens, occurrence.position
     return Line(" ".join(tokens[:position]), tokens[position], " ".join(tokens[position + 1 :]), note)
 
 
 def _figures(one: Neighbor) -> dict[str, Any]:
-    tokens, position, line = one.occurrence
+    tokens, position, line = one.occurrence.tokens, one.occurrence.position, one.occurrence.line
     return {
         "sentence": " ".join(tokens),
         "position": position,

@@ -18,11 +18,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.embedding.records import Vectors
 from elmokit.embedding.store import VectorStore
 from elmokit.errors import FormatError
@@ -35,16 +36,6 @@ _OPEN_CHUNKS = 4096
 INTEGER, HALF = np.dtype("<i8"), np.dtype("<f2")
 
 Rows = NDArray[np.int64]
-
-
-class Occurrence(NamedTuple):
-    """A token in its sentence."""
-
-    tokens: tuple[str, ...]
-    position: int
-    """Position in the sentence, from 0."""
-    line: int
-    """Line of the corpus, from 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +103,7 @@ class NeighborIndex:
         local, offsets = row - self._first_rows[chunk], self.store.row_offsets(chunk)
         place = int(np.searchsorted(offsets, local, side="right")) - 1
         record = self.store.first_record(chunk) + place
-        return Occurrence(self.store.tokens(record), int(local - offsets[place]), int(self._lines[record]))
+        return Occurrence(self.store.tokens(record), int(local - offsets[place]), line=int(self._lines[record]))
 
     def blocks(self, rows: Rows | None = None) -> Iterator[tuple[Rows, Vectors]]:
         """Rows (n,), all or given ones in ascending order, with layers (n, L, D), at most `BLOCK` at a time."""

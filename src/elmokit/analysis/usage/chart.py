@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.page import COLORS, CORPUS_COLORS
 from elmokit.analysis.report import Chart, Map, Point
 from elmokit.analysis.usage.groups import Grouping
-from elmokit.analysis.usage.occurrences import Occurrence
 from elmokit.analysis.usage.ranking import RankedWord
 
 if TYPE_CHECKING:

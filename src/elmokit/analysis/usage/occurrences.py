@@ -14,12 +14,12 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from hashlib import blake2b
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.arguments import check_integer
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
@@ -29,20 +29,6 @@ from elmokit.text.files import find_files, open_text, refuse_pipes
 from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input, glued_form, is_shard
 from elmokit.text.lines import split_line
 from elmokit.wording import counted
-
-
-class Occurrence(NamedTuple):
-    """A token in its sentence, its file and line, and the line's number in the whole corpus."""
-
-    tokens: tuple[str, ...]
-    place: int
-    source: str = ""
-    line: int = 0
-
-    @property
-    def form(self) -> str:
-        """The token as written in the text."""
-        return self.tokens[self.place]
 
 
 @dataclass(frozen=True)
@@ -102,7 +88,7 @@ class Sample:
     def offer(self, rank: int, occurrence: Occurrence) -> None:
         """Keep an occurrence if its sentence's rank is low enough."""
         self.num_seen += 1
-        key = (-rank, -occurrence.place)
+        key = (-rank, -occurrence.position)
         if key in self._kept:
             self._kept[key] = min(self._kept[key], occurrence)  # a repeated sentence: the same source in any order
             return

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.report import Report
 from elmokit.analysis.usage.groups import induce
 from elmokit.analysis.usage.occurrences import (
     Corpus,
-    Occurrence,
     Sample,
     check_word,
     collect,

@@ -17,14 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from elmokit.analysis.usage.occurrences import (
-    Corpus,
-    Occurrence,
-    collect_words,
-    count_types,
-    mix_layers,
-    read_contexts,
-)
+from elmokit.analysis.occurrence import Occurrence
+from elmokit.analysis.usage.occurrences import Corpus, collect_words, count_types, mix_layers, read_contexts
 from elmokit.analysis.usage.shift import (
     Floats,
     find_isolation,

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from elmokit.analysis.occurrence import Occurrence
 from elmokit.analysis.report import Block, Cell, Concordance, Line, Report, Table
 from elmokit.analysis.usage.chart import chart_shares, chart_shifts, map_corpora, map_groups, plane
 from elmokit.analysis.usage.groups import MAX_CHANCE, MIN_STRENGTH, Grouping, characteristic_words
-from elmokit.analysis.usage.occurrences import Occurrence
 from elmokit.analysis.usage.ranking import RankedWord
 from elmokit.analysis.usage.shift import Comparison
 from elmokit.wording import counted
@@ -214,7 +214,7 @@ def _short(source: str) -> str:
 
 
 def _line(occurrence: Occurrence, note: str) -> Line:
-    tokens, place = occurrence.tokens, occurrence.place
+    tokens, place = occurrence.tokens, occurrence.position
     return Line(" ".join(tokens[:place]), occurrence.form, " ".join(tokens[place + 1 :]), note)
 
 
@@ -236,7 +236,7 @@ def _common_figures(subject: Subject, grouping: Grouping, words: list[list[tuple
         "occurrences": [
             {
                 "sentence": " ".join(occurrence.tokens),
-                "place": occurrence.place,
+                "place": occurrence.position,
                 "source": occurrence.source,
                 "group": group + 1,
                 "fit": round(fit, 4),

@@ -16,7 +16,7 @@ from elmokit.cli.analyze.options import (
     load_embedder,
 )
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
-from elmokit.cli.progress import progress_bar
+from elmokit.cli.progress import progress_bars
 from elmokit.cli.stopped import resume_hint
 from elmokit.cli.task_options import SeedsOption, parse_seeds
 
@@ -60,27 +60,19 @@ def pos(
     check_output(output, overwrite)
     folder, numbers = find_data(data, "pos/ud_ewt"), parse_seeds(seeds)
     kinds: list[TagSet] = ["xpos", "upos"] if tags == "both" else [tags]
-    from elmokit.analysis.kept_layers import keep_layers
-    from elmokit.analysis.probes.layers import find_file, probe_tags
-    from elmokit.analysis.probes.pos import read_pos
-    from elmokit.analysis.probes.report import pos_report
-    from elmokit.tasks.layer_store import LayerStore
+    from elmokit.analysis.probes.analyze import analyze_pos
 
-    paths = {name: find_file(folder, f"{name}.conllu") for name in ("train", "dev", "test")}
     limit = QUICK_SENTENCES if quick else None
-    read = {
-        kind: {name: read_pos(path, tags=kind, max_sentences=limit) for name, path in paths.items()} for kind in kinds
-    }
-    sets = read[kinds[0]]
-    store = LayerStore(load_embedder(model, threads))
-    sentences = [tokens for own in sets.values() for tokens in own.sentences]
-    with resume_hint(), progress_bar("embedding") as bar:
-        embed = keep_layers(store, sentences, bar)
-    with progress_bar("probes") as bar:
-        results = {}
-        for number, kind in enumerate(kinds):
-            if bar is not None:
-                bar(number, len(kinds))
-            results[kind] = probe_tags(embed, read[kind], metric="accuracy", seeds=numbers)
-    num_tokens = {name: len(own.flat_tags) for name, own in sets.items()}
-    finish(pos_report(results, model=model, data=folder.name, num_tokens=num_tokens), output, as_json, overwrite)
+    embedder = load_embedder(model, threads)
+    with resume_hint(), progress_bars("embedding", "probes") as (on_embedding, on_probe):
+        report = analyze_pos(
+            embedder,
+            folder,
+            model=model,
+            tags=kinds,
+            seeds=numbers,
+            max_sentences=limit,
+            on_embedding=on_embedding,
+            on_probe=on_probe,
+        )
+    finish(report, output, as_json, overwrite)

@@ -16,7 +16,7 @@ from elmokit.cli.analyze.options import (
     load_embedder,
 )
 from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
-from elmokit.cli.progress import progress_bar
+from elmokit.cli.progress import progress_bars
 from elmokit.cli.stopped import resume_hint
 
 DataOption = Annotated[
@@ -47,23 +47,18 @@ def wsd(
     """  # noqa: D301
     check_output(output, overwrite)
     folder = find_data(data, "wsd")
-    from elmokit.analysis.kept_layers import keep_layers
-    from elmokit.analysis.wsd.data import read_wsd_data
-    from elmokit.analysis.wsd.nearest import evaluate_wsd
-    from elmokit.analysis.wsd.report import wsd_report
-    from elmokit.analysis.wsd.target_vectors import keep_words
-    from elmokit.analysis.wsd.votes import evaluate_votes
-    from elmokit.tasks.layer_store import LayerStore
+    from elmokit.analysis.wsd.analyze import analyze_wsd
 
     chosen = [part.strip() for part in parts.split(",")]
-    found = read_wsd_data(folder, chosen)
-    train = list(keep_words(found.train, found.words))
-    sentences = [sentence.tokens for own in (train, *found.sets.values()) for sentence in own]
-    store = LayerStore(load_embedder(model, threads))
-    with resume_hint(), progress_bar("embedding") as bar:
-        embed = keep_layers(store, sentences, bar)
-    with progress_bar("nearest senses"):
-        nearest = evaluate_wsd(embed, train, found.sets, found.index)
-    with progress_bar("votes"):
-        votes = evaluate_votes(embed, train, found.sets, found.index, seed=seed)
-    finish(wsd_report(nearest, votes, model=model, parts=", ".join(chosen)), output, as_json, overwrite)
+    embedder = load_embedder(model, threads)
+    with resume_hint(), progress_bars("embedding", "evaluation") as (on_embedding, on_evaluation):
+        report = analyze_wsd(
+            embedder,
+            folder,
+            model=model,
+            parts=chosen,
+            seed=seed,
+            on_embedding=on_embedding,
+            on_evaluation=on_evaluation,
+        )
+    finish(report, output, as_json, overwrite)
