@@ -55,9 +55,9 @@ def test_bad_input(run: Call, folder: Path, bilm: BiLM) -> None:
     assert_one_line(run(*COMMAND, "ner-1", "nowhere"), "nowhere does not exist", "`elmokit task train`")
     assert_one_line(run(*COMMAND, "ner-1", "ner-1/model"), "same settings and the seed 1: give each run once")
     elmokit.save(bilm, folder / "bilm")
-    assert_one_line(run(*COMMAND, "bilm"), "bilm has neither task.json nor model/task.json")
+    assert_one_line(run(*COMMAND, "bilm"), "bilm is a model (biLM), not a task's run")
     (folder / "file").write_text("x")
-    assert_one_line(run(*COMMAND, "file"), "file has neither task.json")
+    assert_one_line(run(*COMMAND, "file"), "file is a text file, not a task's run")
     done = run(*COMMAND, "ner-1", "--output", "file")
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert "file" in done.stderr and "Traceback" not in done.stderr

@@ -414,7 +414,7 @@ def test_a_run_that_fails_at_once_leaves_no_journal(tmp_path: Path, out: Path, e
 def test_two_runs_at_once(source: Path, out: Path, embedder: Embedder) -> None:
     with StoreWriter.create(out.with_name("vectors.hdf5.journal"), bulk.Meta(width=3)):
         for options in (EmbedOptions(), EmbedOptions(resume=False)):
-            with pytest.raises(FormatError, match=f"is in use by process {os.getpid()} "):
+            with pytest.raises(FormatError, match=f"is being written by process {os.getpid()},"):
                 embed_file(source, out, embedder, options)
 
 
