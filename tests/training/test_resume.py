@@ -129,6 +129,7 @@ def test_sigkill_at_any_moment(kind: str, tmp_path: Path) -> None:
 def test_a_kill_while_a_checkpoint_is_written_leaves_no_rubbish(tmp_path: Path) -> None:
     checkpoints = Checkpoints(tmp_path, keep=2)
     (tmp_path / ".step-000000001.pt.1.ab.tmp").write_bytes(b"half")
+    (tmp_path / ".step-000000001.pt.1.ab.tmp.mode").touch()
     checkpoints.save(2, {})
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000002.pt"]
 

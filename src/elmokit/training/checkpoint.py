@@ -37,7 +37,7 @@ class Checkpoints:
         path = self.directory / f"step-{step:09d}.pt"
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            for leftover in self.directory.glob(".step-*.tmp"):  # of a run that was killed while it wrote
+            for leftover in self.directory.glob(".step-*.tmp*"):  # of a run that was killed while it wrote
                 leftover.unlink(missing_ok=True)
             with atomic_path(path) as temporary, temporary.open("wb") as file:
                 torch.save(dict(content), file)
