@@ -127,8 +127,8 @@ CORPUS: list[Row] = [
     ),
     row("sentences-lengths", lambda k: _stream(k, lengths=[1, 2]), "lengths|2|1", ConfigError),
     row("sentences-open", lambda k: _stream(k, max_open_files=0), "max_open_files|0", ConfigError),
-    row("sentences-state", lambda k: _stream(k).load_state_dict({}), "no state", InputError),
-    row("sentences-state-none", lambda k: _stream(k).load_state_dict(None), "no state", InputError),
+    row("sentences-state", lambda k: _stream(k).load_state_dict({}), "not a state", InputError),
+    row("sentences-state-none", lambda k: _stream(k).load_state_dict(None), "not a state", InputError),
     row(
         "stream-state-other",
         lambda k: _stream(k).load_state_dict(_stream(k, seed=1).state_dict()),

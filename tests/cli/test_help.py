@@ -37,7 +37,7 @@ NEED_MORE = {
     "analyze sample-efficiency",
 }
 """Commands whose examples name files that only a user of tasks has, or that need a compiler."""
-BRITISH = re.compile("analys(?!i|t)|neighbou|colou|behaviou|tokenis|favou|normalis")
+BRITISH = re.compile(r"analys(?!i|t|es\b)|neighbou|colou|behaviou|tokenis|favou|normalis")
 
 
 def walk(command: Any, *path: str, hidden: bool = False) -> Iterator[tuple[tuple[str, ...], Any, bool]]:

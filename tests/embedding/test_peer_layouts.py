@@ -185,9 +185,9 @@ def test_foreign_hdf5_files_are_refused(tmp_path: Path) -> None:
             list(embeddings)
 
     refused("is empty")
-    refused("no file of embeddings", images=np.zeros((5, 5), np.uint8))
-    refused("no file of embeddings", labels=np.zeros(5))
-    refused("no file of embeddings", **{"0": np.zeros((2, 3), np.int64)})
+    refused("not a file of embeddings", images=np.zeros((5, 5), np.uint8))
+    refused("not a file of embeddings", labels=np.zeros(5))
+    refused("not a file of embeddings", **{"0": np.zeros((2, 3), np.int64)})
     refused("no sentence '1'", **{"0": np.zeros((2, 3)), "7": np.zeros((2, 3))})
     refused("a link to another place", UnsafeFileError, **{"0": h5py.ExternalLink("/etc/passwd", "/x")})
     refused("a link to another place", UnsafeFileError, **{"a b": h5py.SoftLink("/elsewhere")})

@@ -28,7 +28,7 @@ def test_a_list_names_documents_of_the_archive_beside_it(tmp_path: Path) -> None
         InputError, match=r"own\.tar\.gz does not show its corpus: set model\.format to litbank or ontogum"
     ):
         names(tmp_path / "own.tar.gz")
-    with pytest.raises(InputError, match=r"and no ontogum-conll\.tar\.xz lies beside it"):
+    with pytest.raises(InputError, match=r"there is no ontogum-conll\.tar\.xz next to it"):
         names(tmp_path / "dev.txt", format="ontogum")
 
 
