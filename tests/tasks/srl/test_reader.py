@@ -140,7 +140,7 @@ def test_words_and_props_of_different_texts(tmp_path: Path) -> None:
         ("\t0\t2\twas", "\t0\t3\twas", r"line 3 has sentence '0' and token '3', expected a number and 2: give"),
         ("one\t1\t0", "one\tx\t0", r"line 12 has sentence 'x' and token '0'"),
         ("(R-ARG0*)", "", r"line 6 has '' \(no argument\)"),
-        ("\twas\tVBD", "\twas", r"line 3 has 9 columns, expected 10 \(document, .*, 2 more as in the previous row"),
+        ("\twas\tVBD", "\twas", r"line 3 has 9 columns, expected 10 \(document, .* 2 more as in the previous row"),
     ],
 )
 def test_bad_lines(before: str, after: str, message: str, tmp_path: Path) -> None:
