@@ -26,6 +26,7 @@ import elmokit
 from bench.places import DATA
 from bench.probes import FOLDERS, QUICK_CHOOSE, QUICK_TRAIN, percent, probe_pos
 from bench.provenance import provenance
+from bench.settings import folder_name
 from elmokit.analysis.embed import layers_of
 from elmokit.analysis.probes.layers import Tagged, probe_tags
 from elmokit.analysis.probes.linear import PROTOCOL
@@ -56,10 +57,6 @@ SETTINGS: dict[str, dict[str, object]] = {
 }
 CHECKED, PART = 10_000, 16
 WARMUP, DECAYED = 100, 0.2
-
-
-def folder_name(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name).strip("-").lower()
 
 
 def read_setting(changes: Mapping[str, object], num_steps: int, log_every: int) -> PretrainConfig:

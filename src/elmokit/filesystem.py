@@ -94,19 +94,18 @@ def check_name(output: str | Path) -> Path:
     try:
         final = Path(output).resolve()
         os.lstat(_temporary_sibling(final))
-    except RuntimeError:  # Python before 3.13 raises this for a loop, later versions an OSError
-        raise FormatError(f"{output} leads through symbolic links in a circle: give another name.") from None
     except ValueError:  # a NUL or a lone surrogate
         name = str(output).encode("utf-8", "backslashreplace").decode().replace("\0", "\\0")
         raise FormatError(f"{name} is a name that no file can have: leave out its odd characters.") from None
-    except OSError as error:
-        if error.errno == errno.ENAMETOOLONG:
+    except (OSError, RuntimeError) as error:
+        number = getattr(error, "errno", errno.ELOOP)  # a RuntimeError is a loop of links, in Python before 3.13
+        if number == errno.ENAMETOOLONG:
             raise FormatError(
                 f"the name {str(output)[:40]}… is too long for a file or folder: give a shorter one."
             ) from None
-        if error.errno == errno.ELOOP:
+        if number == errno.ELOOP:
             raise FormatError(f"{output} leads through symbolic links in a circle: give another name.") from None
-        if error.errno == errno.ENOTDIR:
+        if number == errno.ENOTDIR:
             above = next(parent for parent in Path(output).parents if parent.exists())
             raise FormatError(f"{above} is a file, so {output} cannot be inside it: give another name.") from None
     return final

@@ -48,7 +48,7 @@ from elmokit.cli.main import main
 
 main()
 """
-"""Stands for the installed command: what a loss is multiplied with is all that commits of the repository say."""
+"""Replaces the installed command: a commit of the repository only says by what its losses are multiplied."""
 
 
 def commit(root: Path, factor: str, note: str) -> str:

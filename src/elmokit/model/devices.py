@@ -17,7 +17,7 @@ def check_device(device: Any) -> torch.device:
         ConfigError: if it is not the name of a device, or cannot be used here.
     """
     if not isinstance(device, str | int | torch.device) or isinstance(device, bool):
-        raise ConfigError(f"device {str(device)!r} is no name of a device: give one such as cpu, cuda or cuda:1.")
+        raise ConfigError(f"device {str(device)!r} is not the name of a device: give one such as cpu, cuda or cuda:1.")
     try:
         found = torch.device(device)
         reason = "it computes nothing" if torch.empty(1, device=found).is_meta else None

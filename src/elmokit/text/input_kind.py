@@ -1,13 +1,13 @@
 """The kind of a text, raw text or tokens separated by spaces, and how to detect that it is really the other kind."""
 
-import json
 import re
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, InputError
+from elmokit.recognize import read_object
 from elmokit.text.files import open_text
 
 InputKind = Literal["tokens", "text"]
@@ -42,13 +42,10 @@ def is_shard(path: Path) -> bool:
     return read_shard_summary(path.parent) is not None
 
 
-def read_shard_summary(folder: Path) -> dict[str, Any] | None:
+def read_shard_summary(folder: Path) -> Mapping[str, Any] | None:
     """The content of the `corpus.json` in a folder of shards; None for any other folder."""
-    try:
-        content = json.loads((folder / CORPUS_FILE).read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError):
-        return None
-    return content if isinstance(content, dict) and content.get("format") == CORPUS_FORMAT else None
+    content = read_object(folder / CORPUS_FILE)
+    return content if content.get("format") == CORPUS_FORMAT else None
 
 
 def has_raw_text(paths: Iterable[Path], input: InputKind) -> bool:
