@@ -63,7 +63,7 @@ bench: $(VENV)/.test $(VENV)/peers/.done
 	$(BIN)/python bench/tokenizer.py --speed
 
 # torch is installed first and alone: with other packages, a resolver may choose a build with CUDA.
-$(VENV)/.package: pyproject.toml constraints.txt
+$(VENV)/.package: pyproject.toml constraints.txt hatch_build.py $(wildcard src/elmokit/native/*.[ch]) src/elmokit/native/build.py
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) torch
 	$(PIP) --editable '.[analysis]'

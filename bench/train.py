@@ -35,7 +35,7 @@ from elmokit.corpus.windows import Sentences, Window, WindowStream
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.native import find_native_cell
 from elmokit.text.vocabulary import Vocabulary
-from elmokit.training.arithmetic import Precision
+from elmokit.model.engines.choose import Precision
 from elmokit.training.config import PretrainConfig, read_run
 from elmokit.training.optim import Optimizer
 from elmokit.training.sampled_softmax import LogUniformSampler

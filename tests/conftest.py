@@ -1,8 +1,8 @@
 """Tiny seeded biLMs of several kinds, and what all tests need of their process.
 
-Tests have a cache of their own, which is empty: no test sees the user's files or a native library that the user built.
-So a test that says nothing runs the portable engine. Where results depend on the engine, `engine_mode` runs a test with
-the native library and without it.
+Tests have a cache of their own, which is empty: no test sees the user's files. A test that says nothing runs the engine
+that a user has after the same installation: the native library where it was built. Where results depend on the engine,
+`engine_mode` runs a test with the native library and without it.
 """
 
 import copy
@@ -20,10 +20,9 @@ import torch
 
 from elmokit.amx import avoid_hidden_tiles
 from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput
-from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
-from elmokit.model.engines.native import NativeCell, build_native_cell, find_native_cell
 from elmokit.model.engines.tiles import TileProducts
+from elmokit.native.library import NativeLibrary, describe_library, find_library, forget_library
 from elmokit.text.vocabulary import SPECIALS, Vocabulary
 
 avoid_hidden_tiles()
@@ -48,10 +47,6 @@ CONFIGS = {
 KINDS = tuple(CONFIGS)
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--native", action="store_true", help="run all tests as for a user who ran build-engine")
-
-
 _CACHE = pytest.StashKey[Path]()
 
 
@@ -59,7 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Give this process and those that it starts a cache of their own and one thread, before anything is collected."""
     config.stash[_CACHE] = Path(tempfile.mkdtemp(prefix="elmokit-tests-"))
     os.environ["ELMOKIT_CACHE"] = str(config.stash[_CACHE])
-    find_native_cell.cache_clear()
+    forget_library()
     if "OMP_NUM_THREADS" not in os.environ:  # as in `make test`: several threads only delay tiny products
         os.environ["OMP_NUM_THREADS"] = "1"
         torch.set_num_threads(1)
@@ -142,64 +137,44 @@ def whole_bilm() -> BiLM:
 
 
 @pytest.fixture(scope="session")
-def built_cell(tmp_path_factory: pytest.TempPathFactory) -> NativeCell:
-    """The native library, built into a folder of its own, where only those find it who ask for it."""
-    if os.environ.get("ELMOKIT_NATIVE") == "0":
-        pytest.skip("the native library is switched off: ELMOKIT_NATIVE=0")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ELMOKIT_CACHE", str(tmp_path_factory.mktemp("native")))
-        try:
-            path = build_native_cell()
-        except ConfigError as error:
-            pytest.skip(str(error))
-    return NativeCell(path)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _default_engine(request: pytest.FixtureRequest) -> None:
-    """Look the library up, which happens once in a process, before a test puts the cache elsewhere."""
-    if request.config.getoption("--native"):
-        built = request.getfixturevalue("built_cell").path.parent
-        (request.config.stash[_CACHE] / built.name).symlink_to(built)
-    assert (find_native_cell() is not None) == request.config.getoption("--native")
+def library() -> NativeLibrary:
+    """The native library of this installation."""
+    found = find_library()
+    if found is None:
+        pytest.skip(describe_library())
+    return found
 
 
 @pytest.fixture
 def engine_environment(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
-    """To change what decides whether the library is found, which is looked up anew before and after.
+    """To change what decides whether the library is used, which is looked up anew before and after.
 
     The test's own `monkeypatch`, undone here: a second one, undone earlier, would find its values put back.
     """
-    find_native_cell.cache_clear()
+    forget_library()
     yield monkeypatch
     monkeypatch.undo()
-    find_native_cell.cache_clear()
-    find_native_cell()
+    forget_library()
 
 
 @pytest.fixture(params=["portable", "native"])
-def engine_mode(
-    request: pytest.FixtureRequest, engine_environment: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> str:
-    """Run a test without the native library, and with it as for a user who has built it. Subprocesses follow."""
+def engine_mode(request: pytest.FixtureRequest, engine_environment: pytest.MonkeyPatch) -> str:
+    """Run a test without the native library, and with it. Subprocesses follow."""
     mode: str = request.param
-    if mode == "native":
-        built = request.getfixturevalue("built_cell").path.parent
-        cache = tmp_path_factory.mktemp("cache")
-        (cache / built.name).symlink_to(built)
-        engine_environment.setenv("ELMOKIT_CACHE", str(cache))
-    else:
+    if mode == "portable":
         engine_environment.setenv("ELMOKIT_NATIVE", "0")
-    assert (find_native_cell() is not None) == (mode == "native")
+    elif find_library() is None:
+        pytest.skip(describe_library())
+    assert (find_library() is not None) == (mode == "native")
     return mode
 
 
 @pytest.fixture
-def tiles(built_cell: NativeCell) -> TileProducts:
+def tiles(library: NativeLibrary) -> TileProducts:
     """Its products by tiles."""
-    if built_cell.tiles is None:
+    if library.tile_functions is None:
         pytest.skip("this processor has no AMX")
-    return built_cell.tiles
+    return TileProducts(library.tile_functions)
 
 
 @pytest.fixture(autouse=True)

@@ -75,7 +75,6 @@ class Parts:
         self._make(self.checkout, self._clone)
         self._install()
         self._check_code()
-        self._make(self.cache, lambda folder: self.elmokit("build-engine", cache=folder))
         for target, sources in ((self.shards, "[0-9]*"), (self.heldout, "heldout")):
             self._make(target, lambda folder, sources=sources: self._shard(folder, sources))
         if not self.words.exists():
@@ -125,8 +124,8 @@ class Parts:
         if git(self.checkout, "rev-parse", "HEAD") != commit:
             git(self.checkout, "fetch", "--quiet", str(self.root), commit)
             git(self.checkout, "checkout", "--quiet", "--force", commit)
-        if self.cache.exists():
-            self.elmokit("build-engine")
+        if (script := self.checkout / "src/elmokit/native/build.py").exists():
+            call(str(self.environment / "bin/python"), str(script))
 
     def _install(self) -> None:
         """Make the environment; it cannot be renamed, so a marker file shows that it is complete."""
@@ -162,14 +161,14 @@ class Parts:
                     if not path.exists() or _sha256(path) != shard["sha256"]:
                         raise Failure(f"{path} is not what it was when it was made: delete {folder} and start again.")
 
-    def variables(self, cache: Path | None = None) -> dict[str, str]:
+    def variables(self) -> dict[str, str]:
         """The environment variables of its processes: the pinned code, and waiting threads do not use the cores."""
-        own = {"ELMOKIT_CACHE": str(cache or self.cache), "OMP_WAIT_POLICY": "PASSIVE"}
+        own = {"ELMOKIT_CACHE": str(self.cache), "OMP_WAIT_POLICY": "PASSIVE"}
         return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | own
 
-    def elmokit(self, *arguments: str, cache: Path | None = None) -> None:
+    def elmokit(self, *arguments: str) -> None:
         """Run a command of the pinned elmokit."""
-        call(str(self.environment / "bin/elmokit"), *arguments, env=self.variables(cache))
+        call(str(self.environment / "bin/elmokit"), *arguments, env=self.variables())
 
 
 def _sha256(path: Path) -> str:

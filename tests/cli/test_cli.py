@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import elmokit
 from elmokit.cli.main import app
 from elmokit.formats import fingerprint
-from elmokit.model.engines.native import NativeCell
+from elmokit.native.library import NativeLibrary
 from tests.running import Done, assert_one_line
 
 pytestmark = pytest.mark.slow  # each command is a process of its own
@@ -38,11 +38,11 @@ def test_version_and_help_name_the_commands() -> None:
     assert run("--version").stdout == f"elmokit {elmokit.__version__}\n"
     done = run("--help")
     assert done.returncode == 0
-    for command in ("info", "convert", "embed", "build-engine"):
+    for command in ("info", "convert", "embed"):
         assert command in done.stdout
 
 
-@pytest.mark.parametrize("command", ["info", "convert", "embed", "build-engine"])
+@pytest.mark.parametrize("command", ["info", "convert", "embed"])
 def test_every_help_ends_with_examples(command: str) -> None:
     done = run(command, "--help")
     assert "Examples:" in done.stdout
@@ -97,15 +97,14 @@ def test_convert_refuses_to_overwrite(saved: Path, tmp_path: Path) -> None:
     assert (tmp_path / "full/precious.txt").read_text() == "keep me"
 
 
-def test_info_of_the_engine_before_and_after_building(built_cell: NativeCell, tmp_path: Path) -> None:
-    before = run("info", "--engine", ELMOKIT_CACHE=str(tmp_path))
-    assert before.returncode == 0
-    assert "elmokit build-engine" in before.stdout
-    assert run("build-engine", ELMOKIT_CACHE=str(tmp_path)).returncode == 0
-    found = json.loads(run("info", "--engine", "--json", ELMOKIT_CACHE=str(tmp_path)).stdout)
-    assert Path(found["fused cell"]).exists()
-    off = run("info", "--engine", ELMOKIT_CACHE=str(tmp_path), ELMOKIT_NATIVE="0")
+def test_info_of_the_engine(library: NativeLibrary) -> None:
+    found = json.loads(run("info", "--engine", "--json").stdout)
+    assert found["engine"].startswith(f"native library: {library.kind}")
+    limited = run("info", "--engine", ELMOKIT_CPU="baseline")
+    assert "native library: baseline" in limited.stdout
+    off = run("info", "--engine", ELMOKIT_NATIVE="0")
     assert "switched off" in off.stdout
+    assert_one_line(run("info", "--engine", ELMOKIT_CPU="sse"), "ELMOKIT_CPU is 'sse'", "choose baseline, avx2")
 
 
 def test_unknown_names_suggest_near_ones() -> None:

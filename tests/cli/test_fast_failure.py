@@ -128,7 +128,7 @@ def test_every_command_is_tried() -> None:
     tried = {" ".join(words[: 2 if words[0] in ("task", "corpus", "analyze") else 1]) for words in COMMANDS}
     script = "import typer.main as t; from elmokit.cli.main import app; print(*t.get_command(app).commands)"
     named = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert {one.split()[0] for one in tried} >= set(named) - {"build-engine", "analyse", "presets", "cache"}
+    assert {one.split()[0] for one in tried} >= set(named) - {"analyse", "presets", "cache"}
 
 
 def test_torch_is_loaded_in_the_end(tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ WRITES = [
     "analyze senses",
 ]
 NEED_MORE = {
-    *("task train", "task evaluate", "task predict", "task compare", "build-engine"),
+    *("task train", "task evaluate", "task predict", "task compare"),
     *(f"analyze {name}" for name in ("pos", "wsd", "layer-weights", "learning-curves", "mixing", "placement")),
     "analyze sample-efficiency",
 }

@@ -11,9 +11,10 @@ import json
 import sys
 
 import torch
+from numpy._core._multiarray_umath import __cpu_features__
 from torch import Tensor
 
-from elmokit.model.engines.native import find_native_cell
+from elmokit.native.library import find_library
 
 
 def observe() -> dict[str, str]:
@@ -21,15 +22,16 @@ def observe() -> dict[str, str]:
     generator = torch.Generator().manual_seed(0)
     left, right = torch.randn(37, 203, generator=generator), torch.randn(203, 67, generator=generator)
     signal, filters = torch.randn(8, 16, 20, generator=generator), torch.randn(32, 16, 3, generator=generator)
-    native = find_native_cell()
+    native = find_library()
     return {
         "torch's vectors": torch.backends.cpu.get_cpu_capability(),
         "threads": str(torch.get_num_threads()),
-        "native library": "none" if native is None else "loaded",
+        "native library": "none" if native is None else native.kind,
         "bits of float32 products": _digest(left @ right),
         "bits of float64 products": _digest(left.double() @ right.double()),
         "bits of convolutions": _digest(torch.nn.functional.conv1d(signal, filters)),
         "bits of sums": _digest(left.sum(1)),
+        "numpy's vectors": " ".join(name for name, used in __cpu_features__.items() if used),
     }
 
 

@@ -21,6 +21,9 @@ _VARIABLES = {
     "DNNL_MAX_CPU_ISA": ("SSE41", "AVX2", "AVX512_CORE"),
     "MKL_ENABLE_INSTRUCTIONS": ("SSE4_2", "AVX2"),
     "MKL_CBWR": ("COMPATIBLE", "AVX2"),
+    "NPY_DISABLE_CPU_FEATURES": ("X86_V3 X86_V4 AVX512_ICL AVX512_SPR",),
+    "ELMOKIT_CPU": ("baseline", "avx2", "avx512"),
+    "ELMOKIT_NATIVE": ("0",),
 }
 _NO_CACHE = os.path.join(os.devnull, "no-cache")
 
@@ -40,22 +43,14 @@ class Switch:
     name: str
     environment: Environment
     reference: Environment = field(default_factory=dict)
-    arguments: tuple[str, ...] = ()
-    """For pytest."""
 
 
-def all_switches(native_cache: Path | None) -> list[Switch]:
-    """Every switch that we know of; `native_cache` holds a built library, None if it could not be built."""
-    switches = [
+def all_switches() -> list[Switch]:
+    """Every switch that we know of."""
+    return [
         Switch("one thread", {"OMP_NUM_THREADS": "1"}, {"OMP_NUM_THREADS": "2"}),
         Switch("two threads", {"OMP_NUM_THREADS": "2"}, {"OMP_NUM_THREADS": "1"}),
-    ]
-    switches += [Switch(f"{name}={value}", {name: value}) for name, values in _VARIABLES.items() for value in values]
-    built = {"ELMOKIT_CACHE": str(native_cache or "")}
-    return [
-        *switches,
-        Switch("native library on", built, arguments=("--native",)),
-        Switch("ELMOKIT_NATIVE=0", built | {"ELMOKIT_NATIVE": "0"}, built),
+        *(Switch(f"{name}={value}", {name: value}) for name, values in _VARIABLES.items() for value in values),
     ]
 
 
@@ -64,7 +59,7 @@ def full_environment(environment: Environment) -> dict[str, str]:
 
     Threads that wait sleep: where tests run beside each other, spinning would take the cores that others wait for.
     """
-    own = {name: value for name, value in os.environ.items() if name not in (*_VARIABLES, "ELMOKIT_NATIVE")}
+    own = {name: value for name, value in os.environ.items() if name not in _VARIABLES}
     return own | {"OMP_NUM_THREADS": "1", "OMP_WAIT_POLICY": "PASSIVE", "ELMOKIT_CACHE": _NO_CACHE} | dict(environment)
 
 

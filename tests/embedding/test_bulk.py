@@ -29,8 +29,8 @@ from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError, WeightsError
 from elmokit.model.bilm import BiLM
-from elmokit.model.engines.infer import InferEngine
-from elmokit.model.engines.native import NativeCell
+from elmokit.model.engines.infer import PortableEngine
+from elmokit.native.library import NativeLibrary
 from elmokit.model.engines.plain import PlainEngine
 from tests.tolerances import assert_close
 
@@ -321,15 +321,15 @@ def test_a_run_is_finished_by_the_engine_that_began_it(
 ) -> None:
     """Another one would mix vectors that differ in their last bits; a whole output is left as it is."""
     first = stop_after(embedder, 1, RuntimeError("stop"))
-    first.runner.engine = InferEngine(None)
+    first.runner.engine = PortableEngine()
     with pytest.raises(RuntimeError):
         embed_file(source, out, first)
     embedder.runner.engine = PlainEngine()
     with pytest.raises(FormatError, match=r"unfinished run with engine 'portable' instead of 'plain' .*--no-resume"):
         embed_file(source, out, embedder)
-    embedder.runner.engine = InferEngine(None)
+    embedder.runner.engine = PortableEngine()
     assert embed_file(source, out, embedder).num_resumed == 2
-    embedder.runner.engine = InferEngine(cast(NativeCell, object()))
+    embedder.runner.engine = PortableEngine(library=cast(NativeLibrary, object()))
     assert embedder.runner.engine_name == "fused"
     assert embed_file(source, out, embedder).was_done
 

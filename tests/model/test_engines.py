@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from elmokit.model.cell import LayerWeights
-from elmokit.model.engines.native import NativeCell
 from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.train import TrainEngine
+from elmokit.native.library import NativeLibrary
 from tests.contracts.engine import EngineContract
 
 pytestmark = pytest.mark.engine
@@ -42,5 +42,5 @@ class TestNativeTrainEngine(EngineContract):
     tolerance = 2e-5
 
     @pytest.fixture(autouse=True)
-    def _engine(self, built_cell: NativeCell) -> None:
-        self.engine = TrainEngine(built_cell)
+    def _engine(self, library: NativeLibrary) -> None:
+        self.engine = TrainEngine(library)

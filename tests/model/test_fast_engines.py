@@ -1,24 +1,21 @@
-"""The fast engines against the plain one, the fused cell against the equations, and threads that stay on one core."""
+"""The fast engines against the plain one, the native cell against the equations, and threads that stay on one core."""
 
 import os
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from elmokit.errors import ConfigError, ElmokitError
 from elmokit.model.cell import LayerWeights, lstm_cell
 from elmokit.model.engines import infer
 from elmokit.model.engines import packed as packed_module
-from elmokit.model.engines.infer import InferEngine
+from elmokit.model.engines.infer import NativeEngine, PortableEngine
 from elmokit.model.engines.int8 import Int8Matrix
-from elmokit.model.engines.native import build_native_cell, find_native_cell, library_path
 from elmokit.model.engines.packed import BlockedMatrix, Packer
 from elmokit.model.engines.workers import Workers
+from elmokit.native.library import NativeLibrary
 from tests.contracts.engine import EngineContract
 
 pytestmark = pytest.mark.engine
@@ -31,30 +28,27 @@ class FastContract(EngineContract):
 
 
 class TestPortable(FastContract):
-    engine = InferEngine(None)
+    engine = PortableEngine()
 
 
-class TestFused(FastContract):
+class TestNative(FastContract):
     @pytest.fixture(autouse=True)
-    def _use_cell(self, built_cell) -> None:
-        self.engine = InferEngine(built_cell)
+    def _use_library(self, library: NativeLibrary) -> None:
+        self.engine = NativeEngine(library)
 
 
-class TestFusedInRanges(FastContract):
-    """Matrices cut into blocks, and a few cells finished at a time."""
+class TestNativeCell(FastContract):
+    """Products by torch, the rest in C."""
 
     @pytest.fixture(autouse=True)
-    def _use_blocks(self, built_cell, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(packed_module, "_BLOCK_BYTES", 0)
-        monkeypatch.setattr(packed_module, "_FEW_COLUMNS", 2)
-        monkeypatch.setattr(packed_module, "_FEW_ROWS", 2)
-        self.engine = InferEngine(built_cell)
+    def _use_library(self, library: NativeLibrary) -> None:
+        self.engine = PortableEngine(library=library)
 
 
 class TestSmallChunks(FastContract):
     """Inputs multiplied a step at a time, and a table of one token."""
 
-    engine = InferEngine(None)
+    engine = PortableEngine()
 
     @pytest.fixture(autouse=True)
     def _no_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,59 +56,27 @@ class TestSmallChunks(FastContract):
         monkeypatch.setattr(infer, "_TABLE_BYTES", 1)
 
 
+class TestNativeSmallChunks(TestSmallChunks):
+    @pytest.fixture(autouse=True)
+    def _use_library(self, library: NativeLibrary) -> None:
+        self.engine = NativeEngine(library)
+
+
 @pytest.mark.parametrize("clip", [None, 0.7])
 @pytest.mark.parametrize("scale", [0.1, 3.0, 200.0])
-def test_fused_cell_equals_the_equations(built_cell, clip: float | None, scale: float) -> None:
+def test_the_native_cell_equals_the_equations(library: NativeLibrary, clip: float | None, scale: float) -> None:
     n, width = 5, 37
     generator = torch.Generator().manual_seed(3)
     gates, inputs = (scale * torch.randn(rows, 4 * width, generator=generator) for rows in (n, 9))
-    bias, c = torch.randn(4 * width, generator=generator), torch.randn(n, width, generator=generator)
+    c = torch.randn(n, width, generator=generator)
     rows = torch.tensor([8, 0, 3, 3, 1])
     empty = torch.empty(0).double()
     weights = LayerWeights(empty, empty, empty, None, clip, None)
-    expected_out, expected_c = lstm_cell((gates + inputs[rows] + bias).double(), c.double(), weights)
+    expected_out, expected_c = lstm_cell((gates + inputs[rows]).double(), c.double(), weights)
     out = torch.empty(n, width)
-    built_cell(gates, inputs, rows, bias, c, out, clip)
+    library.cell(gates, inputs, rows, c, out, clip)
     torch.testing.assert_close(c.double(), expected_c, atol=1e-6, rtol=1e-6)
     torch.testing.assert_close(out.double(), expected_out, atol=1e-6, rtol=1e-6)
-
-
-def test_fused_cell_passes_on_what_is_not_a_number(built_cell) -> None:
-    gates, c, out = torch.zeros(1, 64), torch.zeros(1, 16), torch.zeros(1, 16)
-    gates[0, 3] = torch.nan
-    built_cell(gates, torch.zeros(1, 64), None, torch.zeros(64), c, out, 3.0)
-    assert c.isnan().nonzero().tolist() == [[0, 3]]
-    assert out.isnan().nonzero().tolist() == [[0, 3]]
-
-
-@pytest.mark.slow
-def test_the_library_is_optional(built_cell, tmp_path: Path, engine_environment: pytest.MonkeyPatch) -> None:
-    engine_environment.setenv("ELMOKIT_CACHE", str(tmp_path))
-    assert find_native_cell() is None
-    library_path().parent.mkdir(parents=True)
-    library_path().write_bytes(b"not a library")
-    find_native_cell.cache_clear()
-    assert find_native_cell() is None
-    build_native_cell()
-    assert find_native_cell() is not None
-    engine_environment.setenv("ELMOKIT_NATIVE", "0")
-    find_native_cell.cache_clear()
-    assert find_native_cell() is None
-
-
-def test_a_missing_or_failing_compiler_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ELMOKIT_CACHE", str(tmp_path))
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    with pytest.raises(ConfigError, match="no C compiler"):
-        build_native_cell()
-    failing = tmp_path / "cc"
-    failing.write_text("#!/bin/sh\necho this compiler is broken >&2\nexit 1\n")
-    failing.chmod(0o755)
-    monkeypatch.setattr(shutil, "which", lambda name: str(failing))
-    with pytest.raises(ElmokitError, match="this compiler is broken"):
-        build_native_cell()
-    assert not library_path().exists()
-    assert list(library_path().parent.iterdir()) == []
 
 
 def test_int8_products_are_rounded_by_row_and_column() -> None:
@@ -168,14 +130,6 @@ def test_blocked_products(rows: int, columns: int, monkeypatch: pytest.MonkeyPat
     a, matrix = torch.randn(rows, 40, generator=generator), torch.randn(40, columns, generator=generator)
     packed, expected = BlockedMatrix(matrix), a @ matrix
     assert len(packed.blocks) == (0 if columns == 100 else -(-columns // 256))
-    if columns % 4 == 0:
-        out, cells = torch.full((rows, columns), torch.nan), columns // 4
-        for offset, part in packed.multiply_gates(a, out):
-            width = part.shape[1] // 4
-            for gate in range(4):
-                wanted = expected[:, gate * cells + offset : gate * cells + offset + width]
-                got = part[:, gate * width : (gate + 1) * width]
-                torch.testing.assert_close(got, wanted, atol=1e-4, rtol=0)
     torch.testing.assert_close(packed.multiply(a, torch.full((rows, columns), torch.nan)), expected, atol=1e-4, rtol=0)
     total = torch.ones(rows, columns)
     packed.accumulate(a, total)

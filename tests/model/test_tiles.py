@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmokit.model.engines.native import NativeCell
 from elmokit.model.engines.products import PLAIN_PRODUCTS, Products
 from elmokit.model.engines.tiles import TileProducts
 from elmokit.model.engines.train import TrainEngine
+from elmokit.native.library import NativeLibrary
 from tests.contracts.engine import EngineContract
 
 SHAPES = [(1, 1, 1), (3, 5, 7), (32, 32, 32), (33, 31, 65), (17, 100, 40), (128, 256, 96), (2, 64, 33)]
@@ -71,5 +71,5 @@ class TestTileTrainEngine(EngineContract):
     tolerance = 0.15
 
     @pytest.fixture(autouse=True)
-    def _engine(self, built_cell: NativeCell, tiles: TileProducts) -> None:
-        self.engine = TrainEngine(built_cell, tiles)
+    def _engine(self, library: NativeLibrary, tiles: TileProducts) -> None:
+        self.engine = TrainEngine(library, tiles)

@@ -31,8 +31,6 @@ import dataclasses, sys, time
 from pathlib import Path
 
 sys.path.insert(0, {source!r})
-if sys.argv[1] == "build-engine":
-    sys.exit()
 if sys.argv[1] == "pretrain" and "--finish" not in sys.argv:
     from elmokit.training.step import LanguageModelStep
 

@@ -20,6 +20,9 @@ def info(
         ),
     ] = None,
     engine: Annotated[bool, typer.Option("--engine", help="Show which engine this machine uses instead.")] = False,
+    verify: Annotated[
+        bool, typer.Option("--verify", help="With --engine: check that vectors have the promised bits on this machine.")
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show a model's format, sizes, parameters, languages and SHA-256; for a packaged model, also its version and card.
@@ -30,10 +33,22 @@ def info(
       elmokit info path/to/model
       elmokit info elmo_2x1024_weights.hdf5 --json
       elmokit info many-langs/de
-      elmokit info --engine
+      elmokit info --engine --verify
     """  # noqa: D301
+    if verify and not engine:
+        raise typer.BadParameter("it checks the engine: give --engine too.", param_hint="--verify")
     if engine:
-        _print_rows(_engine_rows(), as_json=as_json)
+        rows = _engine_rows()
+        failed = False
+        if verify:
+            from elmokit.embedding.verify import verify_bits
+
+            found = verify_bits()
+            rows.append(("bits", str(found)))
+            failed = found.outcome == "failed"
+        _print_rows(rows, as_json=as_json)
+        if failed:
+            raise typer.Exit(1)
         return
     if model is None:
         raise typer.BadParameter("name a model, or ask for --engine.", param_hint="MODEL")
@@ -61,17 +76,13 @@ def _engine_rows() -> list[tuple[str, str]]:
     import torch
 
     from elmokit.cores import usable_cores
-    from elmokit.model.engines.native import find_native_cell, library_path
+    from elmokit.native.library import describe_library
 
-    cell = find_native_cell()
-    missing = "not built: `elmokit build-engine` makes it (needs a C compiler); the portable steps are used"
-    if cell is None and library_path().exists():
-        missing = "built, but switched off (ELMOKIT_NATIVE=0) or unusable; the portable steps are used"
     devices = [f"cuda:{number}" for number in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     return [
         ("torch", f"{torch.__version__}, {torch.backends.cpu.get_cpu_capability()}"),
         ("cores", str(usable_cores())),
-        ("fused cell", str(cell.path) if cell else missing),
+        ("engine", describe_library()),
         ("other devices", ", ".join(devices) or "none"),
     ]
 

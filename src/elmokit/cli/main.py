@@ -13,7 +13,6 @@ import typer
 from elmokit._version import __version__
 from elmokit.amx import avoid_hidden_tiles
 from elmokit.cli.analyze import analyze
-from elmokit.cli.build_engine import build_engine
 from elmokit.cli.cache import cache
 from elmokit.cli.commands import Commands
 from elmokit.cli.convert import convert
@@ -46,7 +45,7 @@ def _options(
     """ELMo on current PyTorch: train biLMs, adapt them, load every published model, embed text."""
 
 
-for command in (info, convert, embed, score, substitutes, pretrain, finetune, perplexity, presets, build_engine):
+for command in (info, convert, embed, score, substitutes, pretrain, finetune, perplexity, presets):
     app.command()(command)
 app.add_typer(corpus)
 app.add_typer(cache)

@@ -60,7 +60,7 @@ def describe_difference(found: Meta, wanted: Meta) -> str | None:
         if left.get(name) != right[name]:
             if name == "fingerprint":
                 return f"vectors of another model ({found.model or 'unknown'})"
-            hint = " (elmokit build-engine gives fused, ELMOKIT_NATIVE=0 portable)" if name == ENGINE else ""
+            hint = " (ELMOKIT_NATIVE=0 gives portable)" if name == ENGINE else ""
             return f"{name} {left.get(name)!r} instead of {right[name]!r}{hint}"
     return None
 

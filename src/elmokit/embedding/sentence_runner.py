@@ -19,13 +19,9 @@ from torch import Tensor
 
 from elmokit.embedding.pooling import Floats, Selection
 from elmokit.embedding.word_cache import WordVectorCache
-from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
-from elmokit.model.engines import Engine
-from elmokit.model.engines.infer import InferEngine, suits
-from elmokit.model.engines.int8 import int8_engine
-from elmokit.model.engines.native import find_native_cell
-from elmokit.model.engines.plain import PlainEngine
+from elmokit.model.engines.choose import inference_engine
+from elmokit.model.engines.infer import NativeEngine, PortableEngine
 from elmokit.model.engines.workers import Workers
 from elmokit.model.lstm import LstmState
 
@@ -100,7 +96,7 @@ class SentenceRunner:
         self.workers = Workers(threads)
         self.types = WordVectorCache(bilm, capacity=min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim)))
         self.device = next(bilm.parameters()).device
-        self.engine = _choose_engine(next(bilm.parameters()), int8=int8)
+        self.engine = inference_engine(next(bilm.parameters()), int8=int8)
         self.carried: BiLMState | None = None
         self._warm: BiLMState | None = None
         self._start_warm = warm
@@ -108,9 +104,11 @@ class SentenceRunner:
     @property
     def engine_name(self) -> str:
         """The engine of the LSTMs; the vectors of different engines differ in the last bits."""
-        if not isinstance(self.engine, InferEngine):
+        if isinstance(self.engine, NativeEngine):
+            return "native" if self.engine.library.same_bits else "native without FMA"
+        if not isinstance(self.engine, PortableEngine):
             return "plain"
-        return "portable" if self.engine.native is None else "fused"
+        return "portable" if self.engine.library is None else "fused"
 
     def run(self, sentences: Sequence[Sentence], selection: Selection, max_rows: int | None = None) -> Iterator[Floats]:
         """Vectors of each sentence, in order; all start from the same state, and duplicates are computed once."""
@@ -164,29 +162,19 @@ class SentenceRunner:
         """For each batch, the needed layers or their mix, each (N, D), and the state after it."""
         # A carried state has all layers, whichever are requested.
         num_layers = max(selection.needed) if state is None else self.bilm.config.lstm.num_layers
-        sides = (self.bilm.forward_lstm, self.bilm.backward_lstm)
+        self._warm_up()
 
         def run_side(job: tuple[Batch, int]) -> tuple[list[Tensor], LstmState]:
             batch, side = job
+            before = state or self._first_state(len(batch.order))
+            outputs, after = self._run_side(batch, side, table, before, num_layers)
             place = batch.backward_place if side else batch.forward_place
-            index = torch.empty_like(batch.types)
-            index[place] = batch.types  # (N,)
-            before = (state or self._first_state(len(batch.order)))[side].select(batch.order)
-            outputs, after = sides[side].forward(
-                table,
-                batch.batch_sizes,
-                before,
-                index=index,
-                starts=batch.starts,
-                num_layers=num_layers,
-                engine=self.engine,
-            )
             wanted = []  # highest first; each output is freed once it is copied
             for depth in range(num_layers, 0, -1):
                 output = outputs.pop()  # (N, P)
                 if depth in selection.needed:
                     wanted.append(output[place])
-            return wanted, after.select(batch.order.argsort())
+            return wanted, after
 
         jobs = [(batch, side) for batch in batches for side in (0, 1)]
         done = self.workers.map(run_side, jobs if num_layers else [])
@@ -205,21 +193,37 @@ class SentenceRunner:
             yield combined, after
             del combined
 
+    def _run_side(
+        self, batch: Batch, side: int, table: Tensor, state: BiLMState, num_layers: int | None = None
+    ) -> tuple[list[Tensor], LstmState]:
+        """One direction: the outputs (N, P) of its layers in packed order, and the state of each row."""
+        lstm = self.bilm.backward_lstm if side else self.bilm.forward_lstm
+        index = torch.empty_like(batch.types)
+        index[batch.backward_place if side else batch.forward_place] = batch.types  # (N,)
+        outputs, after = lstm.forward(
+            table,
+            batch.batch_sizes,
+            state[side].select(batch.order),
+            index=index,
+            starts=batch.starts,
+            num_layers=num_layers,
+            engine=self.engine,
+        )
+        return outputs, after.select(batch.order.argsort())
+
     def _first_state(self, num_rows: int) -> BiLMState:
-        if not self._start_warm:
-            return self.bilm.zero_state(num_rows)
         if self._warm is None:
-            with torch.inference_mode():
-                self._warm = self.bilm(self.bilm.to_char_ids([WARM_PREFIX])).state
+            return self.bilm.zero_state(num_rows)
         return BiLMState(*(LstmState(*(t.expand(-1, num_rows, -1) for t in side)) for side in self._warm))
 
-
-def _choose_engine(like: Tensor, *, int8: bool) -> Engine:
-    if suits(like):
-        return int8_engine(find_native_cell()) if int8 else InferEngine(find_native_cell())
-    if int8:
-        raise ConfigError(f"int8 runs float32 models on a CPU, but this one is {like.dtype} on {like.device}.")
-    return PlainEngine()
+    def _warm_up(self) -> None:
+        """Read the prefix of a warm start, once and on the calling thread."""
+        if self._start_warm and self._warm is None:
+            table, rows = self._words([WARM_PREFIX])
+            batch = Batch.plan(rows, [0], self.device)
+            with torch.inference_mode():
+                sides = [self._run_side(batch, side, table, self.bilm.zero_state(1)) for side in (0, 1)]
+            self._warm = BiLMState(*(after for _, after in sides))
 
 
 def _cut(sentences: Sequence[Sequence[int]], max_rows: int, max_tokens: int) -> Iterator[tuple[list[int], list[int]]]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmokit.model.bilm import BiLM
+from elmokit.model.engines.choose import word_encoder
 
 Ids = NDArray[np.int64]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -28,6 +29,7 @@ class WordVectorCache:
 
     def __init__(self, bilm: BiLM, *, capacity: int) -> None:
         self._bilm = bilm
+        self._encode_types = word_encoder(bilm.encoder)
         self._capacity = capacity
         self._slots: dict[str, int] = {}  # in the order of last use, oldest first
         self._free: list[int] = list(range(capacity - 1, -1, -1))
@@ -82,7 +84,7 @@ class WordVectorCache:
         device = next(self._bilm.parameters()).device
         full = char_ids[torch.arange(BLOCK).clamp(max=len(char_ids) - 1)].to(device)  # (BLOCK, C)
         with torch.inference_mode():
-            return self._bilm.encoder.encode_types(full)[: len(char_ids)].cpu()
+            return self._encode_types(full)[: len(char_ids)].cpu()
 
     def _remember(self, words: list[str], vectors: Tensor) -> None:
         """Store the words just used as the newest; evict the oldest."""

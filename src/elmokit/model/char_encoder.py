@@ -166,7 +166,7 @@ class CharEncoder(TypeEncoder):
         return x if self.projection is None else self.projection(x)  # (N, P)
 
     def _convolve(self, char_ids: Tensor, char_table: Tensor) -> Tensor:
-        char_ids = _trimmed(char_ids, max(group.weight.shape[0] for group in self._groups()))  # (N, C')
+        char_ids = trim_padding(char_ids, max(group.weight.shape[0] for group in self._groups()))  # (N, C')
         # AllenNLP reads a 0 inside a token as a zero vector. That row is created only here, so it is never trained.
         characters = embedding(char_ids, pad(char_table, (0, 0, 1, 0)))  # (N, C', D)
         x = torch.cat([group(characters) for group in self.convolutions], dim=-1)  # (N, F)
@@ -185,7 +185,7 @@ def used_columns(char_ids: Tensor) -> Tensor:
     return (numbers * (char_ids != char_ids[:, -1:])).amax(1)
 
 
-def _trimmed(char_ids: Tensor, widest: int) -> Tensor:
+def trim_padding(char_ids: Tensor, widest: int) -> Tensor:
     """Drop columns that cannot change the maximum: every filter still sees one span that is only padding."""
     if len(char_ids) == 0:
         return char_ids

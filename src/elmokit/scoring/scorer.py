@@ -20,9 +20,7 @@ from elmokit.corpus.windows import NO_TARGET, Window, read_in_order, sentence_in
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
-from elmokit.model.engines.infer import InferEngine, suits
-from elmokit.model.engines.native import find_native_cell
-from elmokit.model.engines.plain import PlainEngine
+from elmokit.model.engines.choose import inference_engine
 from elmokit.model.engines.workers import Workers
 from elmokit.model.lstm import LstmState
 from elmokit.scoring.log_probs import target_log_probs
@@ -77,7 +75,7 @@ class Scorer:
         like = next(bilm.parameters())
         self.device = like.device
         on_cpu = self.device.type == "cpu"
-        self._engine: Engine = InferEngine(find_native_cell()) if suits(like) else PlainEngine()
+        self._engine: Engine = inference_engine(like)
         self._workers = Workers((threads or usable_cores()) if on_cpu else 1)
 
     def close(self) -> None:

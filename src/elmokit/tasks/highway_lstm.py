@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from elmokit.model.engines.native import find_native_cell
+from elmokit.model.engines.choose import training_cell
 from elmokit.model.engines.train import PORTABLE_CELL
 from elmokit.model.packing import Packing
 
@@ -120,7 +120,7 @@ class _Layer(torch.autograd.Function):
         r = torch.addmm(bias[4 * width :], x, second)  # (N, H), likewise
         through = x @ third  # (N, H)
         c, tanh_c, out, y = (torch.empty_like(r) for _ in range(4))  # 4 × (N, H)
-        cell = _find_cell(x)
+        cell = training_cell(x)
         for step, before in _steps(batch_sizes):
             if before is None:
                 c[step] = 0
@@ -147,7 +147,7 @@ class _Layer(torch.autograd.Function):
         dgates, dr = torch.empty_like(gates), torch.empty_like(r)  # (N, 4H), (N, H)
         zeros = r.new_zeros(ctx.batch_sizes[0], width)  # (B, H)
         dc = zeros.clone()  # (B, H)
-        cell = _find_cell(x)
+        cell = training_cell(x)
         for step, before in reversed(steps):
             n = step.stop - step.start
             if kept is not None:
@@ -175,8 +175,3 @@ def _steps(batch_sizes: Sequence[int]) -> Iterator[tuple[slice, slice | None]]:
     for begin, end in pairwise(accumulate(batch_sizes, initial=0)):
         yield slice(begin, end), None if last is None else slice(last, last + end - begin)
         last = begin
-
-
-def _find_cell(x: Tensor) -> Any:
-    """The elementwise part of a step: fused if the native engine is available, portable otherwise."""
-    return (x.dtype == torch.float32 and x.device.type == "cpu" and find_native_cell()) or PORTABLE_CELL

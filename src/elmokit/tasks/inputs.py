@@ -12,8 +12,7 @@ from torch.nn.functional import embedding
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.elmo import ElmoMixes
-from elmokit.model.engines.native import find_native_cell
-from elmokit.model.engines.train import TrainEngine
+from elmokit.model.engines.choose import training_engine
 from elmokit.tasks.batches import LiveSentences, TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings
 
@@ -61,7 +60,7 @@ class ElmoInputs(nn.Module):
         self.settings, self.bilm = settings, bilm
         self.width = width * (num_layers if settings.layers == "concat" else 1)
         """Width of one representation."""
-        self._engine = None if bilm is None else TrainEngine(find_native_cell())
+        self._engine = None if bilm is None else training_engine(next(bilm.parameters()))
         num_mixed = num_layers if settings.layers == "all" else 1
         self.mixes = ElmoMixes(num_mixed, settings.num_mixes, dropout=settings.dropout, layer_norm=settings.layer_norm)
         if not settings.gamma:

@@ -35,7 +35,7 @@ from elmokit.scoring.perplexity import Perplexity, measure_perplexity
 from elmokit.text.files import find_files, refuse_pipes
 from elmokit.text.tokenizers import check_training_text, name_tokenizer, text_tokenizer
 from elmokit.text.vocabulary import BEGIN, END, SPECIALS, UNKNOWN, Vocabulary, read_vocabulary, write_vocabulary
-from elmokit.training.arithmetic import Precision
+from elmokit.model.engines.choose import Precision
 from elmokit.training.average import WeightAverage
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig, RunConfig

@@ -22,7 +22,7 @@ from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines.workers import compute_on_one_core
 from elmokit.model.lstm import Lstm, LstmState
-from elmokit.training.arithmetic import Precision, choose_arithmetic
+from elmokit.model.engines.choose import Precision, choose_arithmetic
 from elmokit.training.config import LossConfig
 from elmokit.training.distributed import Processes
 from elmokit.training.full_softmax import softmax_loss

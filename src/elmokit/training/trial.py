@@ -11,7 +11,7 @@ from torch import Tensor
 from elmokit.corpus.windows import WindowStream
 from elmokit.errors import ConfigError
 from elmokit.text.vocabulary import SPECIALS, Vocabulary
-from elmokit.training.arithmetic import Precision, bfloat16_instructions
+from elmokit.model.engines.choose import Precision, bfloat16_instructions
 from elmokit.training.distributed import Processes
 from elmokit.training.step import LanguageModelStep
 

@@ -6,7 +6,6 @@ row. Each row has its own scale, so the vectors of a sentence do not depend on t
 Processors without 8-bit dot products add two products at a time in 16 bits, which is enough only for rows of 63 steps.
 """
 
-from collections.abc import Iterator
 from functools import cache
 
 import torch
@@ -14,8 +13,8 @@ from torch import Tensor
 
 from elmokit.amx import refuse_hidden_tiles
 from elmokit.errors import ConfigError
-from elmokit.model.engines.infer import InferEngine
-from elmokit.model.engines.native import NativeCell
+from elmokit.model.engines.infer import PortableEngine
+from elmokit.native.library import NativeLibrary
 
 _PART_ROWS = 512
 
@@ -56,10 +55,6 @@ class Int8Matrix:
         """Add rows (n, K) @ matrix to total (n, M)."""
         total.add_(self.multiply(rows, torch.empty_like(total)))
 
-    def multiply_gates(self, rows: Tensor, out: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """All gates at once."""
-        yield 0, self.multiply(rows, out)
-
 
 @cache
 def row_steps() -> int:
@@ -69,9 +64,9 @@ def row_steps() -> int:
     return 127 if torch.allclose(product, 64 * ones) else 63
 
 
-def int8_engine(native: NativeCell | None) -> InferEngine:
+def int8_engine(library: NativeLibrary | None) -> PortableEngine:
     """The fast engine with 8-bit matrices; raises an error if this version of torch does not support them."""
     if not all(hasattr(torch.ops.onednn, name) for name in ("qlinear_prepack", "qlinear_pointwise")):
         raise ConfigError(f"int8 needs oneDNN's 8-bit products, which torch {torch.__version__} lacks: leave it out.")
     refuse_hidden_tiles("int8")
-    return InferEngine(native, Int8Matrix)
+    return PortableEngine(Int8Matrix, library)

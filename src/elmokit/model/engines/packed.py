@@ -1,11 +1,13 @@
 """Matrices in the layout that a CPU multiplies fastest, cached until the weight changes."""
 
 import threading
-from collections.abc import Callable, Iterator
-from typing import Protocol
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
 
 import torch
 from torch import Tensor
+
+Packed = TypeVar("Packed")
 
 _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 128
@@ -24,9 +26,6 @@ class PackedMatrix(Protocol):
 
     def accumulate(self, rows: Tensor, total: Tensor) -> None:
         """Add rows (n, K) @ matrix to total (n, M)."""
-
-    def multiply_gates(self, rows: Tensor, out: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """The four gates of a range of cells at a time: its first cell, and (n, 4 · cells) in memory lent by `out`."""
 
 
 class BlockedMatrix:
@@ -75,31 +74,16 @@ class BlockedMatrix:
             for part, place in zip(rows.split(_BLOCK_ROWS), columns.split(_BLOCK_ROWS), strict=True):
                 place.addmm_(part, block)
 
-    def multiply_gates(self, rows: Tensor, out: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """The four gates of one range of cells at a time: its first cell, and (n, 4 · cells) in the memory of `out`.
 
-        The gates of a range are used while they are still in the cache.
-        """
-        num_ranges, rest = divmod(self.matrix.shape[1], 4 * self.columns)
-        if rest or not _FEW_ROWS <= len(rows) <= _BLOCK_ROWS or not self.blocks:
-            yield 0, self.multiply(rows, out)
-            return
-        part = out.view(-1)[: len(rows) * 4 * self.columns].view(len(rows), -1)  # (n, 4 · cells)
-        for number in range(num_ranges):
-            for gate, columns in enumerate(part.split(self.columns, dim=1)):
-                torch.mm(rows, self.blocks[gate * num_ranges + number], out=columns)
-            yield number * self.columns, part
-
-
-class Packer:
+class Packer(Generic[Packed]):
     """Packs each weight once, and again after it changes."""
 
-    def __init__(self, pack: Callable[[Tensor], PackedMatrix]) -> None:
+    def __init__(self, pack: Callable[[Tensor], Packed]) -> None:
         self._pack = pack
         self._lock = threading.Lock()
-        self._known: dict[int, tuple[int, PackedMatrix]] = {}
+        self._known: dict[int, tuple[int, Packed]] = {}
 
-    def __call__(self, matrix: Tensor) -> PackedMatrix:
+    def __call__(self, matrix: Tensor) -> Packed:
         """The packed form of a weight (K, M)."""
         version = 0 if matrix.is_inference() else matrix._version
         with self._lock:

@@ -18,7 +18,7 @@ class TileProducts:
     """Products rounded to bfloat16, for float32 tensors on the CPU with contiguous rows.
 
     Args:
-        library: the library that `elmokit.model.engines.native` loaded.
+        library: `NativeLibrary.tile_functions`.
     """
 
     def __init__(self, library: ctypes.CDLL) -> None:

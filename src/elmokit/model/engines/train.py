@@ -16,20 +16,20 @@ import torch
 from torch import Tensor
 
 from elmokit.model.cell import LayerWeights
-from elmokit.model.engines.native import NativeCell
 from elmokit.model.engines.products import PLAIN_PRODUCTS, Products
+from elmokit.native.library import NativeLibrary
 
 
 class TrainEngine:
     """See the module's docstring.
 
     Args:
-        native: the fused cell for float32 on the CPU; None uses torch operations.
+        library: computes the elementwise half of a step for float32 on the CPU; None uses torch operations.
         products: computes products of float32 matrices on the CPU; None uses torch.
     """
 
-    def __init__(self, native: NativeCell | None = None, products: Products | None = None) -> None:
-        self._native, self._products = native, products
+    def __init__(self, library: NativeLibrary | None = None, products: Products | None = None) -> None:
+        self._library, self._products = library, products
 
     def run_layer(
         self,
@@ -56,7 +56,7 @@ class TrainEngine:
             new,
             tuple(batch_sizes),
             (weights.cell_clip, weights.projection_clip),
-            (fast and self._native) or PORTABLE_CELL,
+            (fast and self._library) or PORTABLE_CELL,
             (fast and self._products) or PLAIN_PRODUCTS,
         )
         return y, last_h, last_c
@@ -78,7 +78,7 @@ class _Layer(torch.autograd.Function):
         starts: Tensor | None,
         batch_sizes: tuple[int, ...],
         clips: tuple[float | None, float | None],
-        cell: "NativeCell | _PortableCell",
+        cell: "NativeLibrary | PortableCell",
         products: Products,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Outputs (N, P) and the state after each row's end."""
@@ -153,8 +153,8 @@ class _Layer(torch.autograd.Function):
         )
 
 
-class _PortableCell:
-    """The elementwise half of a step in torch operations; `NativeCell` has the same in C."""
+class PortableCell:
+    """The elementwise half of a step in torch operations; `NativeLibrary` has the same in C."""
 
     def activate(self, gates: Tensor, c: Tensor, tanh_c: Tensor, out: Tensor, clip: float | None) -> None:
         """The forward pass of the cell: gates (n, 4H) become activations, c (n, H) the new memory; writes the rest."""
@@ -190,4 +190,4 @@ class _PortableCell:
         dc.mul_(f)
 
 
-PORTABLE_CELL = _PortableCell()
+PORTABLE_CELL = PortableCell()

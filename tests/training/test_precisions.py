@@ -10,9 +10,10 @@ import torch
 
 from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.model.bilm import BiLM
+from elmokit.model.engines import choose
+from elmokit.model.engines.choose import choose_arithmetic
 from elmokit.model.engines.products import PLAIN_PRODUCTS, ROUNDED_PRODUCTS
-from elmokit.training import arithmetic, trial
-from elmokit.training.arithmetic import choose_arithmetic
+from elmokit.training import trial
 from elmokit.training.config import LossConfig
 from elmokit.training.step import LanguageModelStep
 from elmokit.training.trial import choose_precision
@@ -21,12 +22,18 @@ from tests.training.runs import read_log, run, settings, write_corpus
 CPU = torch.device("cpu")
 
 
+@pytest.fixture(autouse=True)
+def _portable(engine_environment: pytest.MonkeyPatch) -> None:
+    """What is chosen depends on torch alone."""
+    engine_environment.setenv("ELMOKIT_NATIVE", "0")
+
+
 @pytest.fixture
 def flags(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Let the processor announce some features."""
 
     def announce(names: str) -> None:
-        monkeypatch.setattr(arithmetic, "describe_processor", lambda: {"flags": names})
+        monkeypatch.setattr(choose, "describe_processor", lambda: {"flags": names})
 
     return announce
 
@@ -178,7 +185,7 @@ def test_auto_takes_no_precision_that_is_refused(
 
 def test_hidden_tiles_that_torch_leaves_alone(flags: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     flags("amx_tile amx_bf16 avx512_bf16")
-    monkeypatch.setattr(arithmetic, "tiles_are_hidden", lambda: True)
+    monkeypatch.setattr(choose, "tiles_are_hidden", lambda: True)
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
     found = choose_arithmetic("bfloat16", CPU, torch.float32)
     assert found.label == "bfloat16 by torch (AVX512-BF16), portable cell"

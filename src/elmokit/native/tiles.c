@@ -3,12 +3,10 @@
    A tile has 16 rows of 64 bytes. A block of the result is 32 x 32, four tiles; each step of the inner loop loads two
    tiles of each factor and multiplies every pair. The right factor is packed in panels of 32 columns, in which two
    consecutive rows are interleaved column by column, as the instruction requires; both factors are padded with zeros to
-   whole tiles. If the compiler's target has no AMX, there is only a function that says so. */
+   whole tiles. */
 
 #include <stdint.h>
 #include <string.h>
-
-#if defined(__AMX_BF16__) && defined(__AVX512BF16__) && defined(__linux__)
 
 #include <immintrin.h>
 #include <sys/syscall.h>
@@ -137,9 +135,3 @@ void elmokit_tiles_add(int64_t m, int64_t n, int64_t k, const float *left, int64
     elmokit_tiles_pack(k, n, right, right_stride, packed);
     multiply(m, n, k, scratch, packed, 0, total, n, 1);
 }
-
-#else
-
-int elmokit_tiles_ready(void) { return 0; }
-
-#endif

@@ -1,0 +1,142 @@
+"""The one place that chooses engines: by purpose, device, data type and precision.
+
+- Embedding and scoring: `inference_engine` and `word_encoder`.
+- Pretraining: `choose_arithmetic`. There is no silent fallback: `Arithmetic.label` describes what runs, for the log, and
+  a precision for which the processor has no instructions gives a warning.
+- Task networks: `training_engine` for a biLM that is tuned, `training_cell` for LSTMs of their own.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from elmokit.amx import refuse_hidden_tiles, tiles_are_hidden
+from elmokit.cores import describe_processor
+from elmokit.errors import ConfigError, ElmokitWarning
+from elmokit.model.char_encoder import CharEncoder, TypeEncoder
+from elmokit.model.engines import Engine
+from elmokit.model.engines.infer import NativeEngine, PortableEngine
+from elmokit.model.engines.int8 import int8_engine
+from elmokit.model.engines.native_encoder import NativeEncoder
+from elmokit.model.engines.plain import PlainEngine
+from elmokit.model.engines.products import PLAIN_PRODUCTS, ROUNDED_PRODUCTS, Products
+from elmokit.model.engines.tiles import TileProducts
+from elmokit.model.engines.train import PORTABLE_CELL, PortableCell, TrainEngine
+from elmokit.native.library import NativeLibrary, find_library
+
+Precision = Literal["float32", "bfloat16", "float16"]
+
+
+def inference_engine(like: Tensor, *, int8: bool = False) -> Engine:
+    """The fastest engine that computes no gradients, for weights like these."""
+    library = _library_for(like)
+    if like.device.type != "cpu" or like.dtype != torch.float32:
+        if int8:
+            raise ConfigError(f"int8 runs float32 models on a CPU, but this one is {like.dtype} on {like.device}.")
+        return PlainEngine()
+    if int8:
+        return int8_engine(library)
+    return PortableEngine() if library is None else NativeEngine(library)
+
+
+def word_encoder(encoder: TypeEncoder) -> Callable[[Tensor], Tensor]:
+    """The fastest way to compute the vectors (N, P) of token rows (N, C) without gradients."""
+    library = _library_for(next(encoder.parameters()))
+    if library is None or not isinstance(encoder, CharEncoder):
+        return encoder.encode_types
+    return NativeEncoder(encoder, library)
+
+
+def training_engine(like: Tensor) -> TrainEngine:
+    """The engine for tuning a biLM inside a task, in the precision of its weights."""
+    return TrainEngine(_library_for(like))
+
+
+def training_cell(like: Tensor) -> NativeLibrary | PortableCell:
+    """The elementwise half of an LSTM step, forward and back, for tensors like this one."""
+    return _library_for(like) or PORTABLE_CELL
+
+
+def _library_for(like: Tensor) -> NativeLibrary | None:
+    return find_library() if like.device.type == "cpu" and like.dtype == torch.float32 else None
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How a training step computes."""
+
+    label: str
+    """One line for the log."""
+    engine: Engine
+    """Runs the LSTM layers."""
+    products: Products
+    """Computes the products of the sampled softmax."""
+    casts_encoder: bool = False
+    """Whether torch chooses the precision of products in the character encoder."""
+    casts_layers: bool = False
+    """Whether torch chooses the precision of products in the LSTM layers."""
+
+
+def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.dtype) -> Arithmetic:
+    """Choose the fastest way to compute in a precision on this machine.
+
+    Args:
+        precision: precision of the products; weights and sums keep theirs.
+        device: device of the weights.
+        dtype: data type of the weights.
+
+    Raises:
+        ConfigError: if the device does not support the precision, or using it would crash the process.
+    """
+    on_cpu = device.type == "cpu"
+    library = find_library() if on_cpu else None
+    if precision == "float32":
+        return Arithmetic(f"float32, {_cell_label(library, device)}", TrainEngine(library), PLAIN_PRODUCTS)
+    if precision == "float16" and on_cpu:
+        raise ConfigError("precision 'float16' needs a GPU: take bfloat16 or float32 on the CPU.")
+    if not on_cpu or dtype != torch.float32:
+        casts = Arithmetic(
+            f"{precision} chosen by torch on {device}",
+            PlainEngine(),
+            PLAIN_PRODUCTS,
+            casts_encoder=True,
+            casts_layers=True,
+        )
+        if on_cpu:
+            refuse_hidden_tiles("precision 'bfloat16'")
+        return casts
+    if library is not None and library.tile_functions is not None:
+        tiles = TileProducts(library.tile_functions)
+        return Arithmetic("bfloat16 by AMX tiles, native cell", TrainEngine(library, tiles), tiles)
+    refuse_hidden_tiles("precision 'bfloat16'")
+    instructions = bfloat16_instructions(with_tiles=not tiles_are_hidden())
+    if not instructions:
+        warnings.warn(
+            "this processor has no instructions for bfloat16 (AVX512-BF16 or AMX), so that precision 'bfloat16' is "
+            "computed slowly: set precision to float32 or auto, which a resumed run may do too.",
+            ElmokitWarning,
+            stacklevel=2,
+        )
+    label = f"bfloat16 by torch ({instructions or 'without instructions for it'}), {_cell_label(library, device)}"
+    return Arithmetic(label, TrainEngine(library, ROUNDED_PRODUCTS), ROUNDED_PRODUCTS, casts_encoder=True)
+
+
+def bfloat16_instructions(*, with_tiles: bool = True) -> str:
+    """The instructions for bfloat16 that the processor announces, "" if it has none.
+
+    Args:
+        with_tiles: whether AMX counts; torch does not use it on machines that hide the size of the tiles.
+    """
+    flags = describe_processor().get("flags", "").split()
+    names = {"amx_bf16": "AMX", "avx512_bf16": "AVX512-BF16"}
+    return " and ".join(name for flag, name in names.items() if flag in flags and (with_tiles or name != "AMX"))
+
+
+def _cell_label(library: NativeLibrary | None, device: torch.device) -> str:
+    if device.type != "cpu":
+        return f"torch on {device}"
+    return "portable cell" if library is None else "native cell"

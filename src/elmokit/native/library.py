@@ -1,0 +1,251 @@
+"""Load the native library, and select the kind of processor to run.
+
+It is called through ctypes, which lets other threads run meanwhile, and is independent of Python and torch: functions
+take sizes and addresses, allocate nothing, and keep nothing. A library that is missing, damaged or of another version
+is ignored.
+
+`ELMOKIT_NATIVE=0` switches it off. `ELMOKIT_CPU` names the best kind that it may use, for tests and comparisons.
+"""
+
+import ctypes
+import os
+from functools import cache
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from elmokit.errors import ConfigError
+from elmokit.native.build import LIBRARY, source_hash
+
+FEATURES = {1: "AVX2", 2: "AVX-512", 4: "VNNI", 8: "AVX512-BF16", 16: "AMX-BF16", 32: "AMX-INT8"}
+"""What `elmokit_features` reports, by bit."""
+LIMITS = {"baseline": 0, "avx2": 1, "avx512": 1 | 2 | 4, "avx512bf16": 1 | 2 | 4 | 8, "amx": 63}
+"""The features that each value of `ELMOKIT_CPU` allows."""
+_UNLIMITED = float("inf")
+
+
+class UnusableLibraryError(Exception):
+    """The library cannot be used; the message is the reason."""
+
+
+class NativeLibrary:
+    """The loaded library, for one kind of processor.
+
+    Raises:
+        UnusableLibraryError: if the file is missing, damaged or of another version.
+    """
+
+    def __init__(self, path: Path = LIBRARY, limit: str | None = None) -> None:
+        if not path.exists():
+            raise UnusableLibraryError("it was not built when elmokit was installed (needs a C compiler)")
+        try:
+            library = ctypes.CDLL(str(path))
+            library.elmokit_source.restype = ctypes.c_char_p
+            library.elmokit_features.restype = ctypes.c_int64
+            version = library.elmokit_source().decode("ascii", "replace")
+            if version != source_hash():
+                raise UnusableLibraryError("it was built from other sources; install elmokit again")
+            self.features: int = library.elmokit_features() & LIMITS[limit or "amx"]
+            self.kind = self._best_kind(library)
+            self._declare(library)
+        except (OSError, AttributeError) as error:
+            raise UnusableLibraryError(f"it is damaged ({error})") from error
+        self._library = library
+        has_tiles = self.features & 16 and hasattr(library, "elmokit_tiles_ready") and library.elmokit_tiles_ready()
+        self.tile_functions = library if has_tiles else None
+        """The library, where products by AMX tiles can be used."""
+
+    def _best_kind(self, library: ctypes.CDLL) -> str:
+        for kind, feature in (("avx512", 2), ("avx2", 1)):
+            if self.features & feature and hasattr(library, f"elmokit_product_{kind}"):
+                return kind
+        return "neon" if hasattr(library, "elmokit_product_neon") else "baseline"
+
+    def _declare(self, library: ctypes.CDLL) -> None:
+        size, pointer, number = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
+        arguments = {
+            "product": [size] * 3 + [pointer] * 2 + [size] + [pointer] * 3 + [size, number],
+            "steps": [size, pointer, size, size] + [pointer] * 11 + [number] * 2,
+            "convolve": [size] * 5 + [pointer] * 4 + [size, ctypes.c_int],
+            "highway": [size] + [pointer] * 3,
+            "cell": [size] * 2 + [pointer] * 5 + [number],
+            "train_cell": [size] * 2 + [pointer] * 4 + [number],
+            "train_back": [size] * 2 + [pointer] * 6 + [number],
+        }
+        for name, types in arguments.items():
+            function = getattr(library, f"elmokit_{name}_{self.kind}")
+            function.argtypes, function.restype = types, None
+            setattr(self, f"_{name}", function)
+
+    @property
+    def same_bits(self) -> bool:
+        """Whether float32 vectors have the promised bits: the baseline kind has no fused multiply-add."""
+        return self.kind != "baseline"
+
+    def product(
+        self,
+        rows: Tensor,
+        panels: Tensor,
+        out: Tensor,
+        *,
+        start: Tensor | None = None,
+        index: Tensor | None = None,
+        limit: float | None = None,
+    ) -> Tensor:
+        """Rows (n, K) @ matrix → out (n, M), each sum begun at `start`.
+
+        Args:
+            rows: rows to multiply.
+            panels: the packed matrix.
+            out: receives the result; its rows may be part of a wider matrix.
+            start: one number for each column of the panels; None begins at zero.
+            index: which rows (n,) to use; None uses all in order.
+            limit: clamp the result to ± this.
+        """
+        self._product(
+            len(rows) if index is None else len(index),
+            rows.shape[1],
+            out.shape[1],
+            rows.data_ptr(),
+            _address(index),
+            rows.stride(0),
+            panels.data_ptr(),
+            _address(start),
+            out.data_ptr(),
+            out.stride(0),
+            _UNLIMITED if limit is None else limit,
+        )
+        return out
+
+    def steps(
+        self,
+        panels: tuple[Tensor, Tensor | None],
+        clips: tuple[float | None, float | None],
+        inputs: Tensor,
+        places: Tensor | None,
+        sizes: Tensor,
+        starts: Tensor | None,
+        first: tuple[Tensor, Tensor],
+        state: tuple[Tensor, Tensor],
+        y: Tensor,
+        memory: Tensor,
+    ) -> None:
+        """Run steps of a layer: `state` (B, P), (B, H) is updated, `y` (N, P) receives the outputs.
+
+        Args:
+            panels: the layer's recurrent matrix and its projection, packed.
+            clips: limits of the memory and of the projected output.
+            inputs: the gates after bias and input, in the order of the panels.
+            places: the row of `inputs` for each token (N,); None uses them in order.
+            sizes: number of active rows at each step.
+            starts: which tokens (N,) return their row to `first`.
+            first: state at the start of a sentence.
+            state: state of each row.
+            y: receives the outputs.
+            memory: scratch memory (B, H).
+        """
+        pointers = (inputs, places, starts, *panels, *first, *state, y, memory)
+        self._steps(
+            len(sizes),
+            sizes.data_ptr(),
+            memory.shape[1],
+            y.shape[1],
+            *map(_address, pointers),
+            *(_UNLIMITED if clip is None else clip for clip in clips),
+        )
+
+    def convolve(self, words: Tensor, width: int, panels: Tensor, bias: Tensor, out: Tensor, *, relu: bool) -> None:
+        """One group of filters over the characters of words (n, C, D) → out (n, M), activated."""
+        pointers = (words.data_ptr(), panels.data_ptr(), bias.data_ptr(), out.data_ptr())
+        self._convolve(*words.shape, width, out.shape[1], *pointers, out.stride(0), relu)
+
+    def highway(self, transform: Tensor, carry: Tensor, x: Tensor) -> None:
+        """Update x (n, F) from the two products (n, F) of a highway."""
+        self._highway(x.numel(), transform.data_ptr(), carry.data_ptr(), x.data_ptr())
+
+    def cell(
+        self,
+        gates: Tensor,
+        inputs: Tensor,
+        places: Tensor | None,
+        c: Tensor,
+        out: Tensor,
+        clip: float | None,
+    ) -> None:
+        """A step whose products exist: `c` (n, H) and `out` (n, H) from gates (n, 4H) and rows of inputs (…, 4H)."""
+        pointers = map(_address, (gates, inputs, places, c, out))
+        self._cell(*c.shape, *pointers, _UNLIMITED if clip is None else clip)
+
+    def activate(self, gates: Tensor, c: Tensor, tanh_c: Tensor, out: Tensor, clip: float | None) -> None:
+        """A step in training: gates (n, 4H) become activations, c (n, H) the new memory; writes the rest."""
+        pointers = map(_address, (gates, c, tanh_c, out))
+        self._train_cell(*c.shape, *pointers, _UNLIMITED if clip is None else clip)
+
+    def differentiate(
+        self,
+        gates: Tensor,
+        before_c: Tensor,
+        tanh_c: Tensor,
+        dout: Tensor,
+        dc: Tensor,
+        dgates: Tensor,
+        clip: float | None,
+    ) -> None:
+        """The backward pass of a step: dc (n, H) changes from after to before the step; writes dgates (n, 4H)."""
+        pointers = map(_address, (gates, before_c, tanh_c, dout, dc, dgates))
+        self._train_back(*dc.shape, *pointers, _UNLIMITED if clip is None else clip)
+
+
+def _address(tensor: Tensor | None) -> int | None:
+    return None if tensor is None else tensor.data_ptr()
+
+
+@cache
+def _load() -> tuple[NativeLibrary | None, str]:
+    if os.environ.get("ELMOKIT_NATIVE") == "0":
+        return None, "switched off (ELMOKIT_NATIVE=0)"
+    limit = os.environ.get("ELMOKIT_CPU") or None
+    if limit is not None and limit not in LIMITS:
+        raise ConfigError(f"ELMOKIT_CPU is {limit!r}: choose {', '.join(LIMITS)}, or leave it out.")
+    try:
+        library = NativeLibrary(limit=limit)
+    except UnusableLibraryError as error:
+        return None, str(error)
+    names = ", ".join(name for bit, name in FEATURES.items() if library.features & bit) or "nothing beyond x86-64"
+    return library, f"{library.kind}; the processor has {names}" + (f" (ELMOKIT_CPU={limit})" if limit else "")
+
+
+def find_library() -> NativeLibrary | None:
+    """The native library, or None where it cannot be used."""
+    return _load()[0]
+
+
+def describe_library() -> str:
+    """What is active, or why the library is not, in one line."""
+    library, reason = _load()
+    return f"native library: {reason}" if library else f"portable path: the native library is not used, {reason}"
+
+
+def forget_library() -> None:
+    """Look for the library again at the next call; for tests that change the environment."""
+    _load.cache_clear()
+
+
+def pack(matrix: Tensor) -> Tensor:
+    """A matrix (K, M) in panels of 64 columns; see infer.c."""
+    missing = -matrix.shape[1] % 64
+    padded = torch.nn.functional.pad(matrix, (0, missing))
+    return padded.unflatten(1, (-1, 64)).transpose(0, 1).contiguous()  # (panels, K, 64)
+
+
+def order_gates(gates: Tensor) -> Tensor:
+    """Columns (…, 4H) in the order of the panels: the four gates of 16 cells, then those of the next."""
+    parts = gates.unflatten(-1, (4, -1))  # (…, 4, H)
+    padded = torch.nn.functional.pad(parts, (0, -parts.shape[-1] % 16))
+    return padded.unflatten(-1, (-1, 16)).transpose(-3, -2).flatten(-3).contiguous()  # (…, panels · 64)
+
+
+def pack_gates(matrix: Tensor) -> Tensor:
+    """A layer's matrix (P, 4H) in panels, each with the four gates of 16 cells."""
+    return pack(order_gates(matrix))

@@ -1,0 +1,127 @@
+/* Vectors of one kind of processor: their width, fused multiply-adds, and the activations of the LSTM.
+
+   Every source that includes this is compiled once per kind (see build.py); everything here is static, so that the
+   linker cannot hand the code of one kind to another. */
+
+#pragma once
+
+#include <stdint.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+#define UNROLL _Pragma("GCC unroll 8")
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+#if defined(KIND_avx512)
+#define NAME(name) elmokit_##name##_avx512
+#define LANES 16
+#define ROWS 6
+#define FMA(a, b, c) ((vec)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#elif defined(KIND_avx2)
+#define NAME(name) elmokit_##name##_avx2
+#define LANES 8
+#define ROWS 3
+#define FMA(a, b, c) ((vec)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
+#elif defined(KIND_neon)
+#include <arm_neon.h>
+#define NAME(name) elmokit_##name##_neon
+#define LANES 4
+#define ROWS 6
+#define FMA(a, b, c) ((vec)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
+#elif defined(KIND_baseline)
+#define NAME(name) elmokit_##name##_baseline
+#define LANES 4
+#define ROWS 3
+#define FMA(a, b, c) ((a) * (b) + (c))
+#else
+#error "say which kind of processor: -DKIND_avx512, -DKIND_avx2, -DKIND_neon or -DKIND_baseline"
+#endif
+
+typedef float vec __attribute__((vector_size(4 * LANES)));
+typedef int32_t ints __attribute__((vector_size(4 * LANES)));
+typedef float unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
+
+INLINE vec load(const float *from) { return *(const unaligned *)from; }
+INLINE void store(float *to, vec x) { *(unaligned *)to = x; }
+INLINE vec splat(float x) { return x - (vec){0}; }
+INLINE vec choose(ints mask, vec yes, vec no) { return (vec)((mask & (ints)yes) | (~mask & (ints)no)); }
+
+/* The first `lanes` lanes; the others are zero, or are not stored. */
+INLINE vec load_some(const float *from, int64_t lanes) {
+    if (lanes >= LANES) return load(from);
+    float buffer[LANES] = {0};
+    memcpy(buffer, from, lanes * sizeof(float));
+    return load(buffer);
+}
+
+INLINE void store_some(float *to, vec x, int64_t lanes) {
+    if (lanes >= LANES) {
+        store(to, x);
+    } else if (lanes > 0) {
+        float buffer[LANES];
+        store(buffer, x);
+        memcpy(to, buffer, lanes * sizeof(float));
+    }
+}
+
+/* Floating-point modes of the calling thread: round to nearest, keep denormals. */
+#if defined(__x86_64__)
+#define MODES_BEGIN unsigned modes = _mm_getcsr(); _mm_setcsr(0x1F80)
+#define MODES_END _mm_setcsr(modes)
+#else
+#define MODES_BEGIN
+#define MODES_END
+#endif
+
+/* ---- activations ---------------------------------------------------------------------------------------------- */
+
+INLINE vec clamp(vec x, float limit) { /* NaN stays NaN */
+    return choose(x > splat(limit), splat(limit), choose(x < splat(-limit), splat(-limit), x));
+}
+
+/* e^-x, with x clamped to |x| <= 28: a gate is then within 1e-12 of 0 or 1, and three of these values can be multiplied
+   without overflow, so that a cell needs two divisions instead of five. */
+INLINE vec exp_minus(vec x) {
+    x = clamp(x, 28.0f);
+    const vec magic = splat(12582912.0f); /* adding it rounds to the nearest integer, in the low bits */
+    vec shifted = FMA(x, splat(-1.44269504088896341f), magic);
+    vec whole = shifted - magic;
+    vec r = FMA(whole, splat(-0.693145751953125f), -x); /* |r| <= ln(2) / 2 */
+    r = FMA(whole, splat(-1.42860682030941723e-6f), r);
+    vec e = splat(1.0f / 5040.0f); /* the series of e^r */
+    e = FMA(e, r, splat(1.0f / 720.0f));
+    e = FMA(e, r, splat(1.0f / 120.0f));
+    e = FMA(e, r, splat(1.0f / 24.0f));
+    e = FMA(e, r, splat(1.0f / 6.0f));
+    e = FMA(e, r, splat(0.5f));
+    e = FMA(e, r, splat(1.0f));
+    e = FMA(e, r, splat(1.0f));
+    ints power = ((ints)shifted << 23) + (127 << 23);
+    return e * (vec)power;
+}
+
+INLINE vec sigmoid(vec x) { return splat(1.0f) / (splat(1.0f) + exp_minus(x)); }
+
+INLINE vec tanh_of(vec x) {
+    vec e = exp_minus(x + x);
+    return (splat(1.0f) - e) / (splat(1.0f) + e);
+}
+
+/* The equations of elmokit/model/cell.py for inference: returns o tanh(c), and updates c.
+   sigmoid(a) = 1 / (1 + e^-a), tanh(a) = (1 - e^-2a) / (1 + e^-2a). */
+INLINE vec cell(vec i, vec f, vec o, vec j, vec *c, float limit) {
+    const vec one = splat(1.0f);
+    i = one + exp_minus(i);
+    f = one + exp_minus(f);
+    o = one + exp_minus(o);
+    j = exp_minus(j + j);
+    vec ij = i * (one + j);
+    vec value = FMA(*c, ij, (one - j) * f) / (f * ij);
+    value = clamp(value, limit);
+    *c = value;
+    vec t = exp_minus(value + value);
+    return (one - t) / (o * (one + t));
+}
