@@ -200,7 +200,7 @@ class _Run:
                 "errors": options.errors,
                 "batch_size": self._batch_size,
                 "batch_tokens": self._embedder.runner.max_tokens,
-                "int8": self._embedder.int8,
+                "int8": self._embedder.precision == "int8",
                 ENGINE: self._embedder.runner.engine_name,
             },
         )

@@ -20,7 +20,7 @@ from torch import Tensor
 from elmokit.embedding.pooling import Floats, Selection
 from elmokit.embedding.word_cache import WordVectorCache
 from elmokit.model.bilm import BiLM, BiLMState
-from elmokit.model.engines.choose import inference_engine
+from elmokit.model.engines.choose import InferencePrecision, inference_engine
 from elmokit.model.engines.infer import NativeEngine, PortableEngine
 from elmokit.model.engines.workers import Workers
 from elmokit.model.lstm import LstmState
@@ -89,14 +89,21 @@ class SentenceRunner:
     """Runs sentences through a biLM as fast as the machine allows, caching what can be reused."""
 
     def __init__(
-        self, bilm: BiLM, *, threads: int, int8: bool = False, warm: bool = False, max_tokens: int | None = None
+        self,
+        bilm: BiLM,
+        *,
+        threads: int,
+        precision: InferencePrecision = "float32",
+        warm: bool = False,
+        max_tokens: int | None = None,
     ) -> None:
         self.bilm = bilm
         self.max_tokens = max_tokens or MAX_TOKENS
         self.workers = Workers(threads)
-        self.types = WordVectorCache(bilm, capacity=min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim)))
+        capacity = min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim))
+        self.types = WordVectorCache(bilm, capacity=capacity, precision=precision)
         self.device = next(bilm.parameters()).device
-        self.engine = inference_engine(next(bilm.parameters()), int8=int8)
+        self.engine = inference_engine(next(bilm.parameters()), precision)
         self.carried: BiLMState | None = None
         self._warm: BiLMState | None = None
         self._start_warm = warm
@@ -105,7 +112,10 @@ class SentenceRunner:
     def engine_name(self) -> str:
         """The engine of the LSTMs; the vectors of different engines differ in the last bits."""
         if isinstance(self.engine, NativeEngine):
-            return "native" if self.engine.library.same_bits else "native without FMA"
+            library = self.engine.library
+            if library.precision != "float32":
+                return f"native {library.precision} by {library.kind}"
+            return "native" if library.same_bits else "native without FMA"
         if not isinstance(self.engine, PortableEngine):
             return "plain"
         return "portable" if self.engine.library is None else "fused"

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from elmokit.model.bilm import BiLM
-from elmokit.model.engines.choose import word_encoder
+from elmokit.model.engines.choose import InferencePrecision, word_encoder
 
 Ids = NDArray[np.int64]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -27,9 +27,9 @@ BLOCK = 64
 class WordVectorCache:
     """The token layer of the words of a window, from a bounded cache and the encoder."""
 
-    def __init__(self, bilm: BiLM, *, capacity: int) -> None:
+    def __init__(self, bilm: BiLM, *, capacity: int, precision: InferencePrecision = "float32") -> None:
         self._bilm = bilm
-        self._encode_types = word_encoder(bilm.encoder)
+        self._encode_types = word_encoder(bilm.encoder, precision)
         self._capacity = capacity
         self._slots: dict[str, int] = {}  # in the order of last use, oldest first
         self._free: list[int] = list(range(capacity - 1, -1, -1))

@@ -21,7 +21,7 @@ _FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", 
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
 _KINDS = {
-    "x86_64": {"baseline": (), "avx2": _AVX2, "avx512": _AVX512},
+    "x86_64": {"baseline": (), "avx2": _AVX2, "avx512": _AVX512, "avx512bf16": (*_AVX512, "-mavx512bf16")},
     "aarch64": {"neon": ()},
 }
 _PER_KIND = ("infer.c", "train.c")

@@ -1,4 +1,4 @@
-/* Products, LSTM steps and the character CNN in float32, for embedding.
+/* Products, LSTM steps and the character CNN, for embedding: in float32, and with factors rounded to bfloat16.
 
    Notation: n rows, K inputs and M outputs of a product, H cells, P width of a layer's output.
 
@@ -14,33 +14,83 @@
 
    Layout of a packed matrix: panels of 64 columns, each (K, 64). The panels of a layer's gates hold the input, forget,
    output and candidate columns of 16 cells, so that one call has all four gates of a cell in registers. Columns that
-   fill up the last panel are zero, and are never stored. */
+   fill up the last panel are zero, and are never stored.
+
+   In bfloat16 a factor is a pair of numbers for two neighboring k, rounded to nearest; the instruction adds their products
+   to a float32 sum. Sums still run in the order of K, so a number depends neither on the batch nor on threads. Below, K
+   counts factors. */
 
 #include "vectors.h"
 
 #define PANEL 64
 #define GROUP 16 /* columns of a panel that belong together: a gate of 16 cells */
 
+#if defined(KIND_avx512bf16)
+enum { PER_FACTOR = 2 };
+typedef uint32_t factor;
+typedef ints factors; /* one for each lane */
+INLINE factors load_factors(const factor *from) { return (ints)_mm512_loadu_si512(from); }
+INLINE factors splat_factor(factor x) { return (ints)_mm512_set1_epi32(x); }
+INLINE vec multiply_add(factors x, factors column, vec total) {
+    return (vec)_mm512_dpbf16_ps((__m512)total, (__m512bh)x, (__m512bh)column);
+}
+
+/* The first `lanes` lanes as numbers in bfloat16, and a zero if that is needed to fill a pair. */
+INLINE void store_rounded(factor *to, int64_t offset, vec x, int64_t lanes) {
+    uint16_t buffer[LANES];
+    uint16_t *place = (uint16_t *)to + offset;
+    __m256i rounded = (__m256i)_mm512_cvtneps_pbh((__m512)x);
+    if (lanes >= LANES) {
+        _mm256_storeu_si256((__m256i *)place, rounded);
+    } else if (lanes > 0) {
+        _mm256_storeu_si256((__m256i *)buffer, rounded);
+        memcpy(place, buffer, lanes * sizeof(uint16_t));
+        if (lanes % 2) place[lanes] = 0;
+    }
+}
+
+/* Rows (n, width) as factors in `scratch`. */
+static const factor *to_factors(int64_t n, int64_t width, const float *rows, const int64_t *index, int64_t stride,
+                                factor *scratch) {
+    int64_t size = (width + 1) / 2;
+    for (int64_t row = 0; row < n; ++row)
+        for (int64_t k = 0; k < width; k += LANES)
+            store_rounded(scratch + row * size, k, load_some(rows + (index ? index[row] : row) * stride + k, width - k),
+                          width - k);
+    return scratch;
+}
+#else
+enum { PER_FACTOR = 1 };
+typedef float factor;
+typedef vec factors;
+INLINE factors load_factors(const factor *from) { return load(from); }
+INLINE factors splat_factor(factor x) { return splat(x); }
+INLINE vec multiply_add(factors x, factors column, vec total) { return FMA(x, column, total); }
+INLINE void store_rounded(factor *to, int64_t offset, vec x, int64_t lanes) { store_some(to + offset, x, lanes); }
+#endif
+
+INLINE int64_t num_factors(int64_t width) { return (width + PER_FACTOR - 1) / PER_FACTOR; }
+
 /* ---- products ------------------------------------------------------------------------------------------------- */
 
 /* Continue the chains of R rows and of the columns q .. q + LANES of each group of a panel, over K inputs. */
-INLINE void chain(int R, int64_t K, const float *const *rows, const float *panel, vec totals[][4]) {
+INLINE void chain(int R, int64_t K, const factor *const *rows, const factor *panel, vec totals[][4]) {
     for (int64_t k = 0; k < K; ++k) {
-        vec column[4];
-        UNROLL for (int g = 0; g < 4; ++g) column[g] = load(panel + k * PANEL + g * GROUP);
+        factors column[4];
+        UNROLL for (int g = 0; g < 4; ++g) column[g] = load_factors(panel + k * PANEL + g * GROUP);
         UNROLL for (int r = 0; r < R; ++r) {
-            vec x = splat(rows[r][k]);
-            UNROLL for (int g = 0; g < 4; ++g) totals[r][g] = FMA(x, column[g], totals[r][g]);
+            factors x = splat_factor(rows[r][k]);
+            UNROLL for (int g = 0; g < 4; ++g) totals[r][g] = multiply_add(x, column[g], totals[r][g]);
         }
     }
 }
 
 typedef struct {
     int64_t n, K, M;
-    const float *rows;     /* (…, K), each `stride` after the one before */
+    const factor *rows;    /* (…, K), each `stride` after the one before */
     const int64_t *index;  /* (n,) which rows; null: in order */
     int64_t stride;
-    const float *panels;
+    const factor *panels;
     const float *start;    /* (panels, 64) where the chains begin; null: at zero */
     float *out;            /* (n, M), each row `out_stride` after the one before */
     int64_t out_stride;
@@ -48,7 +98,7 @@ typedef struct {
 } product_job;
 
 INLINE void product_rows(int R, const product_job *job, int64_t first, int64_t panel, int64_t q) {
-    const float *rows[ROWS];
+    const factor *rows[ROWS];
     vec totals[ROWS][4];
     UNROLL for (int r = 0; r < R; ++r) {
         int64_t row = job->index ? job->index[first + r] : first + r;
@@ -76,11 +126,18 @@ static void multiply(const product_job *job) {
         }
 }
 
-/* out (n, M) = rows (n, K) @ matrix, begun at `start` and clamped to `limit`. */
-void NAME(product)(int64_t n, int64_t K, int64_t M, const float *rows, const int64_t *index, int64_t stride,
-                   const float *panels, const float *start, float *out, int64_t out_stride, float limit) {
+/* out (n, M) = rows (n, width) @ matrix, begun at `start` and clamped to `limit`. `scratch` holds the rows as factors. */
+void NAME(product)(int64_t n, int64_t width, int64_t M, const float *rows, const int64_t *index, int64_t stride,
+                   const factor *panels, const float *start, float *out, int64_t out_stride, float limit,
+                   factor *scratch) {
     MODES_BEGIN;
-    product_job job = {n, K, M, rows, index, stride, panels, start, out, out_stride, limit};
+#if defined(KIND_avx512bf16)
+    const factor *factors = to_factors(n, width, rows, index, stride, scratch);
+    product_job job = {n, num_factors(width), M, factors, 0, num_factors(width), panels, start, out, out_stride, limit};
+#else
+    (void)scratch;
+    product_job job = {n, width, M, rows, index, stride, panels, start, out, out_stride, limit};
+#endif
     multiply(&job);
     MODES_END;
 }
@@ -88,33 +145,36 @@ void NAME(product)(int64_t n, int64_t K, int64_t M, const float *rows, const int
 /* ---- LSTM steps ----------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    int64_t H, P;
-    const float *recurrent;  /* panels of (P, 4H) */
+    int64_t H, K;
+    const factor *recurrent; /* panels of (K, 4H) */
     const float *inputs;     /* (…, panels, 64) the chains so far: bias and input */
     const int64_t *places;   /* (n,) which rows of inputs; null: in order */
-    const float *h;          /* (n, P) */
-    float *c, *memory;       /* (n, H) */
+    const factor *h;         /* (n, K) */
+    float *c;                /* (n, H) */
+    factor *memory;          /* (n, H) as factors, or null */
+    float *out;              /* (n, H), or null */
     float limit;
 } gates_job;
 
 INLINE void gates_rows(int R, const gates_job *job, int64_t first, int64_t panel, int64_t q) {
-    const float *rows[ROWS];
+    const factor *rows[ROWS];
     vec totals[ROWS][4];
     int64_t width = (job->H + GROUP - 1) / GROUP * PANEL;
     UNROLL for (int r = 0; r < R; ++r) {
         int64_t place = job->places ? job->places[first + r] : first + r;
         const float *begun = job->inputs + place * width + panel * PANEL + q;
-        rows[r] = job->h + (first + r) * job->P;
+        rows[r] = job->h + (first + r) * job->K;
         UNROLL for (int g = 0; g < 4; ++g) totals[r][g] = load(begun + g * GROUP);
     }
-    chain(R, job->P, rows, job->recurrent + panel * job->P * PANEL + q, totals);
+    chain(R, job->K, rows, job->recurrent + panel * job->K * PANEL + q, totals);
     int64_t number = panel * GROUP + q, lanes = job->H - number;
     UNROLL for (int r = 0; r < R; ++r) {
         int64_t place = (first + r) * job->H + number;
         vec c = load_some(job->c + place, lanes);
         vec out = cell(totals[r][0], totals[r][1], totals[r][2], totals[r][3], &c, job->limit);
         store_some(job->c + place, c, lanes);
-        store_some(job->memory + place, out, lanes);
+        if (job->memory) store_rounded(job->memory + (first + r) * num_factors(job->H), number, out, lanes);
+        if (job->out) store_some(job->out + place, out, lanes);
     }
 }
 
@@ -131,12 +191,12 @@ static void step_gates(const gates_job *job, int64_t n) {
 /* Steps of a layer. Tokens are packed as in elmokit/model/packing.py: step s has the rows 0 .. sizes[s] - 1. `inputs`
    has the chains of the gates after bias and input, and `places` says which of them each token uses (null: in order).
    `starts` (or null) marks tokens before which a row returns to `first_h`, `first_c`. `h` (B, P) and `c` (B, H) are
-   updated, `y` (N, P) receives the outputs, and `memory` (B, H) is scratch memory. `projection` has the panels of (H, P),
-   or is null; then P equals H. Limits of infinity do not clamp. */
+   updated, and `y` (N, P) receives the outputs. `projection` has the panels of (H, P), or is null; then P equals H.
+   `memory` (B, H) and `scratch` (B, P) hold factors. Limits of infinity do not clamp. */
 void NAME(steps)(int64_t num_steps, const int64_t *sizes, int64_t H, int64_t P, const float *inputs,
-                 const int64_t *places, const uint8_t *starts, const float *recurrent, const float *projection,
-                 const float *first_h, const float *first_c, float *h, float *c, float *y, float *memory,
-                 float cell_limit, float projection_limit) {
+                 const int64_t *places, const uint8_t *starts, const factor *recurrent, const factor *projection,
+                 const float *first_h, const float *first_c, float *h, float *c, float *y, factor *memory,
+                 factor *scratch, float cell_limit, float projection_limit) {
     MODES_BEGIN;
     int64_t token = 0, width = (H + GROUP - 1) / GROUP * PANEL;
     for (int64_t step = 0; step < num_steps; ++step) {
@@ -146,12 +206,20 @@ void NAME(steps)(int64_t num_steps, const int64_t *sizes, int64_t H, int64_t P, 
                 memcpy(h + row * P, first_h + row * P, P * sizeof(float));
                 memcpy(c + row * H, first_c + row * H, H * sizeof(float));
             }
+#if defined(KIND_avx512bf16)
+        const factor *last = to_factors(n, P, h, 0, P, scratch);
+#else
+        const factor *last = h;
+        (void)scratch;
+#endif
         float *out = y + token * P;
-        gates_job gates = {H, P, recurrent, places ? inputs : inputs + token * width, places ? places + token : 0,
-                           h, c, projection ? memory : out, cell_limit};
+        gates_job gates = {H, num_factors(P), recurrent, places ? inputs : inputs + token * width,
+                           places ? places + token : 0, last, c, projection ? memory : 0, projection ? 0 : out,
+                           cell_limit};
         step_gates(&gates, n);
         if (projection) {
-            product_job job = {n, H, P, memory, 0, H, projection, 0, out, P, projection_limit};
+            int64_t K = num_factors(H);
+            product_job job = {n, K, P, memory, 0, K, projection, 0, out, P, projection_limit};
             multiply(&job);
         }
         memcpy(h, out, n * P * sizeof(float));
@@ -162,8 +230,8 @@ void NAME(steps)(int64_t num_steps, const int64_t *sizes, int64_t H, int64_t P, 
 
 /* ---- character CNN -------------------------------------------------------------------------------------------- */
 
-INLINE void convolve_rows(int R, int64_t K, int64_t dim, const float *word, const float *panel, vec most[4]) {
-    const float *rows[ROWS];
+INLINE void convolve_rows(int R, int64_t K, int64_t dim, const factor *word, const factor *panel, vec most[4]) {
+    const factor *rows[ROWS];
     vec totals[ROWS][4];
     UNROLL for (int r = 0; r < R; ++r) {
         rows[r] = word + r * dim;
@@ -178,22 +246,30 @@ INLINE void convolve_rows(int R, int64_t K, int64_t dim, const float *word, cons
 }
 
 /* One group of filters: out (n, M) = the largest product of any `width` neighboring characters, plus the bias, and the
-   activation (1: relu, 0: tanh). `words` is (n, columns, dim). */
+   activation (1: relu, 0: tanh). `words` is (n, columns, dim), and `scratch` holds it as factors. */
 void NAME(convolve)(int64_t n, int64_t columns, int64_t dim, int64_t width, int64_t M, const float *words,
-                    const float *panels, const float *bias, float *out, int64_t out_stride, int relu) {
+                    const factor *panels, const float *bias, float *out, int64_t out_stride, int relu,
+                    factor *scratch) {
     MODES_BEGIN;
-    int64_t K = width * dim, positions = columns - width + 1;
+#if defined(KIND_avx512bf16)
+    const factor *all = to_factors(n * columns, dim, words, 0, dim, scratch);
+#else
+    const factor *all = words;
+    (void)scratch;
+#endif
+    int64_t size = num_factors(dim), K = width * size, positions = columns - width + 1;
     for (int64_t panel = 0; panel * PANEL < M; ++panel)
         for (int64_t q = 0; q < GROUP; q += LANES)
             for (int64_t word = 0; word < n; ++word) {
-                const float *characters = words + word * columns * dim, *weights = panels + panel * K * PANEL + q;
+                const factor *characters = all + word * columns * size, *weights = panels + panel * K * PANEL + q;
                 vec most[4];
                 UNROLL for (int g = 0; g < 4; ++g) most[g] = splat(-__builtin_inff());
                 int64_t row = 0;
                 for (; row + ROWS <= positions; row += ROWS)
-                    convolve_rows(ROWS, K, dim, characters + row * dim, weights, most);
-                for (; row + 2 <= positions; row += 2) convolve_rows(2, K, dim, characters + row * dim, weights, most);
-                for (; row < positions; ++row) convolve_rows(1, K, dim, characters + row * dim, weights, most);
+                    convolve_rows(ROWS, K, size, characters + row * size, weights, most);
+                for (; row + 2 <= positions; row += 2)
+                    convolve_rows(2, K, size, characters + row * size, weights, most);
+                for (; row < positions; ++row) convolve_rows(1, K, size, characters + row * size, weights, most);
                 UNROLL for (int g = 0; g < 4; ++g) {
                     int64_t column = panel * PANEL + g * GROUP + q;
                     vec x = most[g] + load(bias + column);

@@ -11,9 +11,11 @@ import ctypes
 import os
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from elmokit.errors import ConfigError
 from elmokit.native.build import LIBRARY, source_hash
@@ -32,11 +34,19 @@ class UnusableLibraryError(Exception):
 class NativeLibrary:
     """The loaded library, for one kind of processor.
 
+    Args:
+        path: the library's file.
+        limit: the best kind that it may use, a key of `LIMITS`.
+        precision: precision of products; sums are float32.
+
     Raises:
-        UnusableLibraryError: if the file is missing, damaged or of another version.
+        UnusableLibraryError: if the file is missing, damaged or of another version, or lacks the precision.
     """
 
-    def __init__(self, path: Path = LIBRARY, limit: str | None = None) -> None:
+    def __init__(
+        self, path: Path = LIBRARY, limit: str | None = None, precision: Literal["float32", "bfloat16"] = "float32"
+    ) -> None:
+        self.precision = precision
         if not path.exists():
             raise UnusableLibraryError("it was not built when elmokit was installed (needs a C compiler)")
         try:
@@ -57,6 +67,10 @@ class NativeLibrary:
         """The library, where products by AMX tiles can be used."""
 
     def _best_kind(self, library: ctypes.CDLL) -> str:
+        if self.precision == "bfloat16":
+            if not self.features & 8:
+                raise UnusableLibraryError("this processor has no instructions for bfloat16 (AVX512-BF16)")
+            return "avx512bf16"
         for kind, feature in (("avx512", 2), ("avx2", 1)):
             if self.features & feature and hasattr(library, f"elmokit_product_{kind}"):
                 return kind
@@ -65,9 +79,9 @@ class NativeLibrary:
     def _declare(self, library: ctypes.CDLL) -> None:
         size, pointer, number = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
         arguments = {
-            "product": [size] * 3 + [pointer] * 2 + [size] + [pointer] * 3 + [size, number],
-            "steps": [size, pointer, size, size] + [pointer] * 11 + [number] * 2,
-            "convolve": [size] * 5 + [pointer] * 4 + [size, ctypes.c_int],
+            "product": [size] * 3 + [pointer] * 2 + [size] + [pointer] * 3 + [size, number, pointer],
+            "steps": [size, pointer, size, size] + [pointer] * 12 + [number] * 2,
+            "convolve": [size] * 5 + [pointer] * 4 + [size, ctypes.c_int, pointer],
             "highway": [size] + [pointer] * 3,
             "cell": [size] * 2 + [pointer] * 5 + [number],
             "train_cell": [size] * 2 + [pointer] * 4 + [number],
@@ -103,8 +117,10 @@ class NativeLibrary:
             index: which rows (n,) to use; None uses all in order.
             limit: clamp the result to ± this.
         """
+        number = len(rows) if index is None else len(index)
+        room = self._room(number, rows.shape[1])
         self._product(
-            len(rows) if index is None else len(index),
+            number,
             rows.shape[1],
             out.shape[1],
             rows.data_ptr(),
@@ -115,6 +131,7 @@ class NativeLibrary:
             out.data_ptr(),
             out.stride(0),
             _UNLIMITED if limit is None else limit,
+            _address(room),
         )
         return out
 
@@ -129,7 +146,6 @@ class NativeLibrary:
         first: tuple[Tensor, Tensor],
         state: tuple[Tensor, Tensor],
         y: Tensor,
-        memory: Tensor,
     ) -> None:
         """Run steps of a layer: `state` (B, P), (B, H) is updated, `y` (N, P) receives the outputs.
 
@@ -143,14 +159,15 @@ class NativeLibrary:
             first: state at the start of a sentence.
             state: state of each row.
             y: receives the outputs.
-            memory: scratch memory (B, H).
         """
-        pointers = (inputs, places, starts, *panels, *first, *state, y, memory)
+        h, c = state
+        memory = torch.empty(len(c) * (c.shape[1] + 1), dtype=torch.float32)
+        pointers = (inputs, places, starts, *panels, *first, h, c, y, memory, self._room(*h.shape))
         self._steps(
             len(sizes),
             sizes.data_ptr(),
-            memory.shape[1],
-            y.shape[1],
+            c.shape[1],
+            h.shape[1],
             *map(_address, pointers),
             *(_UNLIMITED if clip is None else clip for clip in clips),
         )
@@ -158,7 +175,29 @@ class NativeLibrary:
     def convolve(self, words: Tensor, width: int, panels: Tensor, bias: Tensor, out: Tensor, *, relu: bool) -> None:
         """One group of filters over the characters of words (n, C, D) → out (n, M), activated."""
         pointers = (words.data_ptr(), panels.data_ptr(), bias.data_ptr(), out.data_ptr())
-        self._convolve(*words.shape, width, out.shape[1], *pointers, out.stride(0), relu)
+        room = self._room(words.shape[0] * words.shape[1], words.shape[2])
+        self._convolve(*words.shape, width, out.shape[1], *pointers, out.stride(0), relu, _address(room))
+
+    def pack(self, matrix: Tensor) -> Tensor:
+        """A matrix (K, M) in panels of 64 columns; see infer.c."""
+        padded = pad(matrix, (0, -matrix.shape[1] % 64))
+        if self.precision == "float32":
+            return padded.unflatten(1, (-1, 64)).transpose(0, 1).contiguous()  # (panels, K, 64)
+        pairs = pad(padded, (0, 0, 0, len(matrix) % 2)).to(torch.bfloat16)
+        return pairs.unflatten(1, (-1, 64)).unflatten(0, (-1, 2)).permute(2, 0, 3, 1).contiguous()  # (panels, K/2, 64, 2)
+
+    def pack_gates(self, matrix: Tensor) -> Tensor:
+        """A layer's matrix (P, 4H) in panels, each with the four gates of 16 cells."""
+        return self.pack(order_gates(matrix))
+
+    def pack_filters(self, weight: Tensor) -> Tensor:
+        """The filters (width, D, F) of the character CNN in panels."""
+        missing = weight.shape[1] % 2 if self.precision == "bfloat16" else 0
+        return self.pack(pad(weight, (0, 0, 0, missing)).flatten(0, 1))
+
+    def _room(self, rows: int, width: int) -> Tensor | None:
+        """Scratch memory for rows that the library rounds."""
+        return None if self.precision == "float32" else torch.empty(rows, (width + 1) // 2, dtype=torch.int32)
 
     def highway(self, transform: Tensor, carry: Tensor, x: Tensor) -> None:
         """Update x (n, F) from the two products (n, F) of a highway."""
@@ -202,14 +241,14 @@ def _address(tensor: Tensor | None) -> int | None:
 
 
 @cache
-def _load() -> tuple[NativeLibrary | None, str]:
+def _load(precision: Literal["float32", "bfloat16"] = "float32") -> tuple[NativeLibrary | None, str]:
     if os.environ.get("ELMOKIT_NATIVE") == "0":
         return None, "switched off (ELMOKIT_NATIVE=0)"
     limit = os.environ.get("ELMOKIT_CPU") or None
     if limit is not None and limit not in LIMITS:
         raise ConfigError(f"ELMOKIT_CPU is {limit!r}: choose {', '.join(LIMITS)}, or leave it out.")
     try:
-        library = NativeLibrary(limit=limit)
+        library = NativeLibrary(limit=limit, precision=precision)
     except UnusableLibraryError as error:
         return None, str(error)
     names = ", ".join(name for bit, name in FEATURES.items() if library.features & bit) or "nothing beyond x86-64"
@@ -217,8 +256,20 @@ def _load() -> tuple[NativeLibrary | None, str]:
 
 
 def find_library() -> NativeLibrary | None:
-    """The native library, or None where it cannot be used."""
+    """The native library for float32, or None where it cannot be used."""
     return _load()[0]
+
+
+def require_library(precision: Literal["bfloat16"]) -> NativeLibrary:
+    """The native library for a precision that only it computes.
+
+    Raises:
+        ConfigError: if it cannot be used here.
+    """
+    library, reason = _load(precision)
+    if library is None:
+        raise ConfigError(f"precision {precision!r} is not available: {reason}; choose float32 or auto.")
+    return library
 
 
 def describe_library() -> str:
@@ -232,20 +283,8 @@ def forget_library() -> None:
     _load.cache_clear()
 
 
-def pack(matrix: Tensor) -> Tensor:
-    """A matrix (K, M) in panels of 64 columns; see infer.c."""
-    missing = -matrix.shape[1] % 64
-    padded = torch.nn.functional.pad(matrix, (0, missing))
-    return padded.unflatten(1, (-1, 64)).transpose(0, 1).contiguous()  # (panels, K, 64)
-
-
 def order_gates(gates: Tensor) -> Tensor:
     """Columns (…, 4H) in the order of the panels: the four gates of 16 cells, then those of the next."""
     parts = gates.unflatten(-1, (4, -1))  # (…, 4, H)
-    padded = torch.nn.functional.pad(parts, (0, -parts.shape[-1] % 16))
+    padded = pad(parts, (0, -parts.shape[-1] % 16))
     return padded.unflatten(-1, (-1, 16)).transpose(-3, -2).flatten(-3).contiguous()  # (…, panels · 64)
-
-
-def pack_gates(matrix: Tensor) -> Tensor:
-    """A layer's matrix (P, 4H) in panels, each with the four gates of 16 cells."""
-    return pack(order_gates(matrix))

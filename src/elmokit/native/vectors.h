@@ -15,8 +15,14 @@
 #include <immintrin.h>
 #endif
 
-#if defined(KIND_avx512)
+#if defined(KIND_avx512bf16)
+#define NAME(name) elmokit_##name##_avx512bf16
+#define KIND_avx512 1
+#elif defined(KIND_avx512)
 #define NAME(name) elmokit_##name##_avx512
+#endif
+
+#if defined(KIND_avx512)
 #define LANES 16
 #define ROWS 6
 #define FMA(a, b, c) ((vec)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))

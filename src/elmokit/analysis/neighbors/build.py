@@ -116,10 +116,10 @@ def _wanted(embedder: Embedder, corpus: Path | None, input: InputKind) -> Meta:
     check_input(input)
     if corpus is not None:
         input = actual_input(corpus, input)
-    if embedder.state != "reset" or embedder.int8:
+    if embedder.state != "reset" or embedder.precision != "float32":
         raise ConfigError(
-            f"an embedder with state {embedder.state!r} and int8 {embedder.int8} gives other layers than an index "
-            "keeps: give one with state 'reset' and without int8."
+            f"an embedder with state {embedder.state!r} and precision {embedder.precision} gives other layers than "
+            "an index keeps: give one with state 'reset' and precision float32."
         )
     return Meta(
         model=embedder.name,

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from elmokit.amx import refuse_hidden_tiles, tiles_are_hidden
+from elmokit.arguments import shown
 from elmokit.cores import describe_processor
 from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.model.char_encoder import CharEncoder, TypeEncoder
@@ -26,26 +27,60 @@ from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.products import PLAIN_PRODUCTS, ROUNDED_PRODUCTS, Products
 from elmokit.model.engines.tiles import TileProducts
 from elmokit.model.engines.train import PORTABLE_CELL, PortableCell, TrainEngine
-from elmokit.native.library import NativeLibrary, find_library
+from elmokit.native.library import NativeLibrary, find_library, require_library
 
 Precision = Literal["float32", "bfloat16", "float16"]
 
 
-def inference_engine(like: Tensor, *, int8: bool = False) -> Engine:
-    """The fastest engine that computes no gradients, for weights like these."""
-    library = _library_for(like)
+InferencePrecision = Literal["float32", "bfloat16", "int8"]
+"""Precision of products in embedding and scoring; sums are float32, except for int8, whose sums are exact."""
+
+
+def resolve_precision(precision: str, like: Tensor) -> InferencePrecision:
+    """The precision to embed in: "auto" is the fastest that this machine and weights like these allow.
+
+    Raises:
+        ConfigError: if the precision is unknown, or not available for these weights on this machine.
+    """
+    if precision == "auto":
+        try:
+            return resolve_precision("bfloat16", like)
+        except ConfigError:
+            return "float32"
+    if precision == "float32":
+        return "float32"
+    if precision not in ("bfloat16", "int8"):
+        raise ConfigError(f"precision {shown(precision)} is unknown: choose float32, bfloat16, int8 or auto.")
     if like.device.type != "cpu" or like.dtype != torch.float32:
-        if int8:
-            raise ConfigError(f"int8 runs float32 models on a CPU, but this one is {like.dtype} on {like.device}.")
+        raise ConfigError(
+            f"{precision} runs float32 models on a CPU, but this one is {like.dtype} on {like.device}."
+        )
+    if precision == "int8":
+        return "int8"
+    require_library("bfloat16")
+    return "bfloat16"
+
+
+def inference_engine(like: Tensor, precision: InferencePrecision = "float32") -> Engine:
+    """The fastest engine that computes no gradients, for weights like these."""
+    if like.device.type != "cpu" or like.dtype != torch.float32:
         return PlainEngine()
-    if int8:
+    library = find_library()
+    if precision == "int8":
         return int8_engine(library)
+    if precision == "bfloat16":
+        library = require_library("bfloat16")
     return PortableEngine() if library is None else NativeEngine(library)
 
 
-def word_encoder(encoder: TypeEncoder) -> Callable[[Tensor], Tensor]:
-    """The fastest way to compute the vectors (N, P) of token rows (N, C) without gradients."""
+def word_encoder(encoder: TypeEncoder, precision: InferencePrecision = "float32") -> Callable[[Tensor], Tensor]:
+    """The fastest way to compute the vectors (N, P) of token rows (N, C) without gradients.
+
+    With int8, they are computed in float32.
+    """
     library = _library_for(next(encoder.parameters()))
+    if precision == "bfloat16":
+        library = require_library("bfloat16")
     if library is None or not isinstance(encoder, CharEncoder):
         return encoder.encode_types
     return NativeEncoder(encoder, library)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from elmokit.model.cell import LayerWeights
 from elmokit.model.engines.packed import BlockedMatrix, PackedMatrix, Packer
-from elmokit.native.library import NativeLibrary, order_gates, pack, pack_gates
+from elmokit.native.library import NativeLibrary, order_gates
 
 _CHUNK_BYTES = 32 * 2**20
 """Memory for the inputs' part of the gates, a few steps at a time: 512 tokens for the original model, which is enough
@@ -120,7 +120,7 @@ class NativeEngine(InferEngine):
     def __init__(self, library: NativeLibrary) -> None:
         super().__init__()
         self.library = library
-        self._gates, self._packed = Packer(pack_gates), Packer(pack)
+        self._gates, self._packed = Packer(library.pack_gates), Packer(library.pack)
 
     def _run_steps(
         self,
@@ -142,7 +142,6 @@ class NativeEngine(InferEngine):
             first,
             state,
             y,
-            self._borrow("memory", max(steps.sizes), state[1].shape[1]),
         )
 
     def _input_part(self, weights: LayerWeights, x: Tensor, rows: Tensor | None, out: Tensor) -> None:

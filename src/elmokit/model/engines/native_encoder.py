@@ -6,7 +6,7 @@ from torch.nn.functional import embedding, pad
 
 from elmokit.model.char_encoder import Affine, CharEncoder, Convolution, Highway, trim_padding
 from elmokit.model.engines.packed import Packer
-from elmokit.native.library import NativeLibrary, pack
+from elmokit.native.library import NativeLibrary
 
 
 class NativeEncoder:
@@ -14,7 +14,7 @@ class NativeEncoder:
 
     def __init__(self, encoder: CharEncoder, library: NativeLibrary) -> None:
         self._encoder, self._library = encoder, library
-        self._packed = Packer(lambda matrix: pack(matrix.flatten(0, -2)))
+        self._filters, self._packed = Packer(library.pack_filters), Packer(library.pack)
 
     def __call__(self, char_ids: Tensor) -> Tensor:
         """The vectors (N, P) of token rows (N, C), none of which is padding."""
@@ -35,7 +35,7 @@ class NativeEncoder:
         x = characters.new_empty(len(characters), sum(group.bias.numel() for group in groups))  # (N, F)
         relu = self._encoder.activation == "relu"
         for group, out in zip(groups, x.split([group.bias.numel() for group in groups], dim=1), strict=True):
-            panels = self._packed(group.weight)
+            panels = self._filters(group.weight)
             self._library.convolve(characters, group.weight.shape[0], panels, _padded(group.bias), out, relu=relu)
         for highway in self._encoder.highways:
             assert isinstance(highway, Highway)
