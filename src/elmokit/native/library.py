@@ -9,6 +9,7 @@ is ignored.
 
 import ctypes
 import os
+import struct
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -50,6 +51,8 @@ class NativeLibrary:
         if not path.exists():
             raise UnusableLibraryError("it was not built when elmokit was installed (needs a C compiler)")
         try:
+            if not _is_complete(path):
+                raise UnusableLibraryError("it is damaged (its end is missing)")
             library = ctypes.CDLL(str(path))
             library.elmokit_source.restype = ctypes.c_char_p
             library.elmokit_features.restype = ctypes.c_int64
@@ -234,6 +237,17 @@ class NativeLibrary:
         """The backward pass of a step: dc (n, H) changes from after to before the step; writes dgates (n, 4H)."""
         pointers = map(_address, (gates, before_c, tanh_c, dout, dc, dgates))
         self._train_back(*dc.shape, *pointers, _UNLIMITED if clip is None else clip)
+
+
+def _is_complete(path: Path) -> bool:
+    """Whether an ELF file is as long as its header says; to load a shorter one would end the process."""
+    with path.open("rb") as file:
+        header = file.read(64)
+        size = file.seek(0, os.SEEK_END)
+    if len(header) < 64 or header[:4] != b"\x7fELF":
+        return False
+    (offset,), (each, number) = struct.unpack_from("<Q", header, 0x28), struct.unpack_from("<HH", header, 0x3A)
+    return bool(offset + each * number <= size)
 
 
 def _address(tensor: Tensor | None) -> int | None:
