@@ -38,7 +38,8 @@ from elmokit.text.files import find_files
 from elmokit.text.lines import read_text
 from elmokit.training.config import PretrainConfig, read_run
 from elmokit.training.heldout import first_predictions
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 
 SETTINGS: dict[str, dict[str, object]] = {
     "base": {},

@@ -30,7 +30,8 @@ from elmokit.text.files import find_files
 from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 from elmokit.training.config import PretrainConfig, read_run
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -20,7 +20,8 @@ from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import FinetuneConfig, PretrainConfig, read_run
 from elmokit.training.finetuning import add_softmax, extend_vocabulary, finetune
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 from tests.campaign.row import INF, NAN, Kit, Row, row
 
 

@@ -24,7 +24,8 @@ from elmokit.formats import load, save
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.training.config import PretrainConfig
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 from tests.conftest import build_tiny
 from tests.tasks.conftest import settings, write_entities
 from tests.training.runs import BASE, merge

@@ -44,10 +44,10 @@ def perplexity(
     paths = find_files(files)
     check_model(model)
     from elmokit.formats import load
+    from elmokit.scoring.perplexity import evaluate_both
     from elmokit.text.input_kind import has_raw_text
     from elmokit.text.lines import read_text
     from elmokit.text.tokenizers import check_raw_text
-    from elmokit.training.pretraining import evaluate_both
 
     use_threads(threads)
     kind = settle_input(input_, paths)

@@ -18,7 +18,7 @@ from elmokit.wording import counted
 if TYPE_CHECKING:
     from elmokit.text.input_kind import InputKind
     from elmokit.training.config import RunConfig
-    from elmokit.training.pretraining import RunResult
+    from elmokit.training.run_files import RunResult
 
 TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs. Repeatable.")]
 HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
@@ -87,8 +87,8 @@ def pretrain(
     check_model(init)
     _look_at_text(train, input_, settings)
     from elmokit.training.allocator import keep_freed_memory
-    from elmokit.training.pretraining import RunFiles
     from elmokit.training.pretraining import pretrain as run
+    from elmokit.training.run_files import RunFiles
 
     files = RunFiles(
         train,
@@ -151,7 +151,7 @@ def finetune(
     _look_at_text(train, input_, settings)
     from elmokit.training.allocator import keep_freed_memory
     from elmokit.training.finetuning import finetune as run
-    from elmokit.training.pretraining import RunFiles
+    from elmokit.training.run_files import RunFiles
 
     files = RunFiles(
         train,
