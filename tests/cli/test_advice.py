@@ -53,7 +53,6 @@ OWN_COMMAND = {
     "training/run.py": {"--output": "pretrain", "--init": "pretrain", "--skip-tokens": "pretrain"},
     "training/run_text.py": {"--skip-tokens": "pretrain", "--vocab": "pretrain", "--errors": "corpus shard"},
     "training/loop.py": {"--init": "pretrain"},
-    "formats/packaged.py": {"--float16": "convert"},
     "recognize.py": {"--resume": "pretrain", "--model": "embed", "--vocab": "pretrain", "--index": "analyze neighbors"},
 }
 """Options that a sentence names together with their command, or that only one command can bring up."""

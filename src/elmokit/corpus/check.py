@@ -164,16 +164,15 @@ class _SentenceSample:
     A hash is in the sample if `rate` divides it, so the sample has either all occurrences of a sentence or none.
     """
 
-    def __init__(self, max_hashes: int | None = None) -> None:
+    def __init__(self) -> None:
         self.rate = 1
-        self._max_hashes = max_hashes or _MAX_HASHES
         self._parts: list[Hashes] = []
         self._size = 0
 
     def add(self, hashes: Hashes) -> None:
         self._parts.append(hashes[hashes % np.uint64(self.rate) == 0])
         self._size += len(self._parts[-1])
-        while self._size > self._max_hashes:
+        while self._size > _MAX_HASHES:
             self.rate *= 2
             self._parts = [part[part % np.uint64(self.rate) == 0] for part in self._parts]
             self._size = sum(map(len, self._parts))

@@ -44,19 +44,14 @@ class Located(NamedTuple):
 
 
 def read_located(
-    path: Path,
-    *,
-    input: InputKind,
-    errors: str = "strict",
-    stretch: Stretch | None = None,
-    start: Place | None = None,
+    path: Path, *, input: InputKind, stretch: Stretch | None = None, start: Place | None = None
 ) -> Iterator[Located]:
     """Read the sentences of a file, or of a stretch of it, starting at a place."""
     _, begin, end = stretch or Stretch(0)
     _, start_line, start_sentence = start or Place()
     input = actual_input(path, input)
     place = 0
-    with open_text(path, errors=errors) as lines:
+    with open_text(path) as lines:
         for number, line in enumerate(lines):
             if end is not None and place >= end:
                 return

@@ -141,7 +141,7 @@ def survey_sentences(block: Block, sentences: Sequence[Sequence[str]], *, min_ha
     return Part(block.path, size, counts, hashes)
 
 
-def hash_sentences(sentences: Iterable[Sequence[str]], min_tokens: int = 0) -> Hashes:
+def hash_sentences(sentences: Iterable[Sequence[str]], min_tokens: int) -> Hashes:
     """A hash of the tokens of each sentence that has at least `min_tokens`."""
     texts = (" ".join(sentence) for sentence in sentences if len(sentence) >= min_tokens)
     hashes = (blake2b(text.encode(), digest_size=8).digest() for text in texts)

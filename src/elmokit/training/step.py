@@ -35,7 +35,10 @@ _FIRST_LOSS_SCALE = 2.0**14
 
 
 class RowDropout:
-    """Inverted dropout with masks that depend on the global row; every call draws new masks."""
+    """Inverted dropout with masks that depend on the global row; every call draws new masks.
+
+    torch's dropout draws one mask for all rows, which would depend on the number of processes.
+    """
 
     def __init__(self, rate: float, key: tuple[int, ...], rows: range, num_steps: int) -> None:
         self._rate, self._key, self._rows, self._num_steps = rate, key, rows, num_steps
