@@ -14,7 +14,6 @@ import pytest
 from elmokit import filesystem
 from elmokit.errors import FormatError
 from elmokit.filesystem import (
-    FolderLock,
     atomic_directory,
     atomic_path,
     guard_output,
@@ -23,6 +22,7 @@ from elmokit.filesystem import (
     write_bytes_atomic,
     write_text_atomic,
 )
+from elmokit.locks import FolderLock
 
 
 def names(folder: Path) -> list[str]:
@@ -381,7 +381,7 @@ def test_a_lock_names_its_holder_and_is_given_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool
 ) -> None:
     if not locks:
-        monkeypatch.setattr(filesystem, "fcntl", None)
+        monkeypatch.setattr(locks, "fcntl", None)
     with FolderLock(tmp_path):
         with pytest.raises(FormatError, match=rf"is in use by process {os.getpid()} or one that it started: wait"):
             FolderLock(tmp_path)
@@ -393,7 +393,7 @@ def test_a_lock_names_its_holder_and_is_given_back(
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom elmokit.filesystem import FolderLock\n"
+        "import os, sys\nfrom pathlib import Path\nfrom elmokit.locks import FolderLock\n"
         f"lock = FolderLock(Path({str(tmp_path)!r}))\nprint(os.getpid(), flush=True)\nsys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as holder:

@@ -14,7 +14,7 @@ ROOT = Path(elmokit.__file__).parent
 LAYERS = [
     ["_version", "cache", "cores", "errors", "lazy", "progress", "random_order", "wording"],
     ["amx", "arguments", "filesystem", "hdf5_file", "recognize"],
-    ["config"],
+    ["config", "locks"],
     ["settings"],
     ["text"],
     ["corpus"],
@@ -72,6 +72,7 @@ def test_imports_point_downwards(path: Path) -> None:
         ),
         ("elmokit.config", {"torch", "h5py"}),
         ("elmokit.filesystem", {"torch", "h5py", "numpy"}),
+        ("elmokit.locks", {"torch", "h5py", "numpy"}),
         ("elmokit.recognize", {"torch", "h5py", "numpy"}),
         ("elmokit.text.tokenize", {"torch", "h5py"}),
         ("elmokit.text.batching", {"torch", "h5py"}),

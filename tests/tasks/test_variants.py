@@ -15,9 +15,9 @@ import pytest
 
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, ElmokitError, InputError
-from elmokit.filesystem import FolderLock
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
+from elmokit.locks import FolderLock
 from elmokit.tasks import processes
 from elmokit.tasks.compare import Comparison, Side, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.ner.model import Ner

@@ -17,9 +17,10 @@ from elmokit.cache import cache_directory
 from elmokit.embedding.store import LOCK as STORE_LOCK
 from elmokit.embedding.store import META, VectorStore, is_store, own_files
 from elmokit.errors import ElmokitError, FormatError
-from elmokit.filesystem import LOCK, FolderLock, remove_leftovers
+from elmokit.filesystem import LOCK, remove_leftovers
 from elmokit.formats.published import find_published
 from elmokit.formats.remote import SUMS_NAME
+from elmokit.locks import FolderLock
 
 KINDS = {
     "downloads": "published models",

@@ -29,7 +29,8 @@ from elmokit.embedding.store import (
     sentence_hash,
 )
 from elmokit.errors import FormatError
-from elmokit.filesystem import FolderLock, check_name, naming_destination, sync_directory, write_text_atomic
+from elmokit.filesystem import check_name, naming_destination, sync_directory, write_text_atomic
+from elmokit.locks import FolderLock
 
 
 class StoreWriter:

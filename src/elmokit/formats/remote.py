@@ -18,10 +18,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from elmokit.cache import cache_directory
 from elmokit.errors import DownloadError
-from elmokit.filesystem import FolderLock, write_text_atomic
+from elmokit.filesystem import write_text_atomic
 from elmokit.formats._hub import fetch_hub, looks_like_hub_id, offline_variable, parse_hub_id
 from elmokit.formats._transfer import DownloadCallback, download_file
 from elmokit.formats.published import PublishedModel, RemoteFile
+from elmokit.locks import FolderLock
 from elmokit.text.files import file_sha256
 
 __all__ = [

@@ -19,7 +19,6 @@ from elmokit.config import TokenizerConfig
 from elmokit.corpus.mixing import ORDERS, Order
 from elmokit.errors import ConfigError
 from elmokit.filesystem import (
-    FolderLock,
     foreign_files,
     is_empty,
     naming_destination,
@@ -27,6 +26,7 @@ from elmokit.filesystem import (
     remove_leftovers,
     write_text_atomic,
 )
+from elmokit.locks import FolderLock
 from elmokit.recognize import RUN_RECORD, RUN_RESULT, RUN_SURVEY, is_run, read_object
 from elmokit.text.input_kind import INPUTS, InputKind
 
