@@ -6,7 +6,6 @@ Both weights and embeddings come in such files. This module loads no torch, beca
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import h5py
@@ -56,9 +55,7 @@ class Hdf5File:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def check_open(self) -> None:

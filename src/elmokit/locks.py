@@ -5,7 +5,6 @@ import os
 import time
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TextIO
 
 from elmokit.errors import FormatError
@@ -25,7 +24,6 @@ class FolderInUse(FormatError):
     """Another process is writing to a folder.
 
     Args:
-        folder: the folder in use.
         holder: the process id, or words for an unknown process.
         stale: advice to add on systems where a killed process leaves its lock behind.
     """
@@ -44,7 +42,6 @@ class FolderLock:
     Where the system has no file locks, the existence of the lock file counts, and a killed process leaves it behind.
 
     Args:
-        folder: must exist.
         name: name of the lock file, which contains the process id.
         wait: wait up to ten minutes for the other process instead of refusing immediately.
         inherited: child processes get `descriptor` and may hold the lock longer than this process, so the file stays.
@@ -117,7 +114,5 @@ class FolderLock:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()

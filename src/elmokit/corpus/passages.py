@@ -85,12 +85,7 @@ def read_passages(
 
     A passage ends after `num_sentences` sentences, at a line without a sentence, or at the end of the file or stretch.
 
-    Args:
-        path: File to read.
-        input: "tokens" or "text", as for `read_sentences`.
-        num_sentences: Maximum number of sentences per passage.
-        stretch: Part of the file to read; None means the whole file.
-        start: Where to start; must be the beginning of a passage.
+    `start` must be the beginning of a passage.
     """
     passage: list[bytes] = []
     first = last = Located(0, 0, 0, 0, [])

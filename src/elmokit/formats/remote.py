@@ -44,9 +44,7 @@ def fetch_published(model: PublishedModel, *, progress: bool | None = None) -> P
     A download that was interrupted by the network or a kill is resumed. The SHA-256 of each file is recorded in
     `sha256.json` beside it after the first download and compared on every later call.
 
-    Args:
-        model: An entry of the table, see `elmokit.formats.published.find_published`.
-        progress: Show a progress bar on stderr; None shows it if stderr is a terminal.
+    A progress bar is shown on stderr if `progress`, or if it is None and stderr is a terminal.
 
     Returns:
         The folder with the model's files under their own names, or the path of its zip if it is a single zip.

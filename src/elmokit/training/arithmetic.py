@@ -41,10 +41,7 @@ class Arithmetic:
 def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.dtype) -> Arithmetic:
     """Choose the fastest way to compute in a precision on this machine.
 
-    Args:
-        precision: precision of the products; weights and sums keep theirs.
-        device: device of the weights.
-        dtype: data type of the weights.
+    `precision` is that of the products; weights and sums keep theirs.
 
     Raises:
         ConfigError: if the device does not support the precision, or using it would crash the process.

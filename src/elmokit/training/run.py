@@ -9,7 +9,6 @@ import json
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from types import TracebackType
 from typing import Any, Self
 
 from elmokit.config import TokenizerConfig
@@ -49,12 +48,9 @@ class Run:
     Use it as a context manager: it holds the lock of the folder. Under `torchrun` the main process has the lock.
 
     Args:
-        config: settings of the run.
-        files: files to read and the folder to write.
         reading: receives the number of bytes of the corpus that were read before training, and the total.
         model: name or path of the model whose training continues, if there is one.
         trained: tokenizer of that model's training text, if known.
-        notify: receives messages for the user.
     """
 
     def __init__(
@@ -102,10 +98,8 @@ class Run:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._opened.__exit__(kind, error, trace)
+    def __exit__(self, *details: Any) -> None:
+        self._opened.__exit__(*details)
 
     def check_memory(self, bilm: BiLM) -> None:
         """Refuse a model that cannot be trained in the available memory; a GPU reports that itself."""

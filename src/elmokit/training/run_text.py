@@ -33,12 +33,7 @@ _CLEAN = "make clean files of it with elmokit corpus shard --errors replace"
 
 
 class RunText:
-    """The training text and the held-out text of a run.
-
-    Args:
-        config: settings of the run.
-        files: files to read and the folder to write.
-    """
+    """The training text and the held-out text of a run."""
 
     def __init__(self, config: RunConfig, files: RunFiles) -> None:
         self._config, self._files, self._output = config, files, files.output

@@ -75,12 +75,8 @@ class LanguageModelStep:
 
     Args:
         bilm: a model with a softmax; parameters that do not require gradients are not trained.
-        loss: settings of the loss.
-        num_rows: rows over all processes.
-        num_steps: steps per window.
         dropout: dropout rate on the input of every layer and on the top output.
         seed: random seed for negative samples and dropout masks.
-        processes: the processes that share the work.
         precision: precision of products; weights and losses stay in float32. `arithmetic` says how it is computed.
         threads: cores for the two directions; None uses two if available.
     """

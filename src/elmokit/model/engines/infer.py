@@ -34,9 +34,7 @@ def suits(like: Tensor) -> bool:
 class InferEngine:
     """See the module's docstring.
 
-    Args:
-        native: the fused cell; None uses torch operations.
-        pack: prepares a weight for its products.
+    Without `native`, the fused cell, it uses torch operations; `pack` prepares a weight for its products.
     """
 
     def __init__(

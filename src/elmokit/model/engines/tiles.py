@@ -15,11 +15,7 @@ _SIDE = 32
 
 
 class TileProducts:
-    """Products rounded to bfloat16, for float32 tensors on the CPU with contiguous rows.
-
-    Args:
-        library: the library that `elmokit.model.engines.native` loaded.
-    """
+    """Products rounded to bfloat16, for float32 tensors on the CPU with contiguous rows."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self.pack, self.multiply, self.add = (
