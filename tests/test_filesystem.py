@@ -376,11 +376,11 @@ def test_errors_name_the_destination(tmp_path: Path, error: OSError) -> None:
     assert denied.value.filename == str(tmp_path / "out")
 
 
-@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("has_locks", [True, False])
 def test_a_lock_names_its_holder_and_is_given_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_locks: bool
 ) -> None:
-    if not locks:
+    if not has_locks:
         monkeypatch.setattr(locks, "fcntl", None)
     with FolderLock(tmp_path):
         with pytest.raises(FormatError, match=rf"is in use by process {os.getpid()} or one that it started: wait"):
