@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from elmokit import filesystem
+from elmokit import filesystem, locks
 from elmokit.errors import FormatError
 from elmokit.filesystem import (
     atomic_directory,

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import h5py
 
-from elmokit.errors import FormatError, UnsafeFileError, closed_error
+from elmokit.errors import FormatError, UnsafeFileError, brief, closed_error
 
 _LARGEST_RATIO = 1000
 _DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on broken bytes
@@ -96,9 +96,8 @@ class Hdf5File:
         try:
             yield
         except _DAMAGED as error:
-            reason = " ".join(str(error).split())[:150]
             place = f"{self.path}: {key}" if key else str(self.path)
-            raise self.damage(f"{place} cannot be read ({reason}): {self.again}.") from None
+            raise self.damage(f"{place} cannot be read ({brief(error)}): {self.again}.") from None
 
 
 def _shown(key: str) -> str:
