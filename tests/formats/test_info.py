@@ -59,9 +59,9 @@ def test_publisher_and_license(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.M
     assert (info.publisher, info.languages) == ("AllenNLP", ("en",))
     assert info.license is not None and "no license is stated" in info.license
     local = describe(tmp_path / "m")
-    assert (local.publisher, local.license) == (None, None)
+    assert (local.publisher, local.note, local.license) == (None, None, None)
     rows = CliRunner().invoke(app, ["info", "original"]).stdout
-    assert f"publisher    AllenNLP\nlicense      {info.license}\n" in rows
+    assert f"publisher    AllenNLP\nnote         {info.note}\nlicense      {info.license}\n" in rows
 
 
 def test_as_json(bilm: BiLM, tmp_path: Path) -> None:

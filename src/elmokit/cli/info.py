@@ -84,8 +84,7 @@ def _rows(found: "ModelInfo") -> list[tuple[str, str]]:
     rows = [
         ("model", found.source),
         *([("version", found.version)] if found.version else []),
-        *([("publisher", found.publisher)] if found.publisher else []),
-        *([("license", found.license)] if found.license else []),
+        *((name, text) for name in ("publisher", "note", "license") if (text := getattr(found, name))),
         ("format", f"{found.format} ({found.path})"),
         ("languages", ", ".join(found.languages) or "not stated"),
         ("tokenizer", describe_tokenizer(config.tokenizer)),

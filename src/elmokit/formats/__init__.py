@@ -8,7 +8,7 @@ import os.path
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -144,14 +144,15 @@ class ModelInfo:
     version: str | None = None
     """Version of a packaged model; other models have no version, card or card metadata."""
     publisher: str | None = None
-    """Who published a model that was fetched by its published name; others have no publisher or license."""
+    """Who published a model that was fetched by its published name; others have no publisher, note or license."""
+    note: str | None = None
     license: str | None = None
     card: str | None = None
     card_metadata: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The information as plain values for JSON."""
-        return asdict(replace(self)) | {"config": self.config.model_dump(mode="json")}
+        return asdict(self) | {"config": self.config.model_dump(mode="json")}
 
 
 def describe(source: str | Path) -> ModelInfo:
@@ -175,6 +176,7 @@ def describe(source: str | Path) -> ModelInfo:
         config=config,
         version=package.version if package else None,
         publisher=model.publisher if model else None,
+        note=model.note if model else None,
         license=model.license if model else None,
         card=package.card if package else None,
         card_metadata=package.card_metadata if package else {},
