@@ -136,11 +136,7 @@ class Embedder:
 
     def _make_runner(self) -> SentenceRunner:
         return SentenceRunner(
-            self.bilm,
-            threads=self._threads,
-            int8=self.int8,
-            warm=self.state == "warm",
-            max_tokens=self._batch_tokens,
+            self.bilm, threads=self._threads, int8=self.int8, warm=self.state == "warm", max_tokens=self._batch_tokens
         )
 
     @property

@@ -80,10 +80,7 @@ class Meta:
                 f"{1 if self.pooled else 2} dimensions, and one more for layers: correct one of the two."
             )
         return replace(
-            self,
-            num_layers=vectors.shape[0] if axes else None,
-            width=vectors.shape[-1],
-            dtype=vectors.dtype.name,
+            self, num_layers=vectors.shape[0] if axes else None, width=vectors.shape[-1], dtype=vectors.dtype.name
         )
 
     def check(self, vectors: Vectors, num_tokens: int = 0, place: str = "a record") -> None:

@@ -25,14 +25,7 @@ from elmokit.formats.published import PublishedModel, RemoteFile
 from elmokit.locks import FolderLock
 from elmokit.text.files import file_sha256
 
-__all__ = [
-    "cache_directory",
-    "fetch_hub",
-    "fetch_published",
-    "looks_like_hub_id",
-    "offline_variable",
-    "parse_hub_id",
-]
+__all__ = ["cache_directory", "fetch_hub", "fetch_published", "looks_like_hub_id", "offline_variable", "parse_hub_id"]
 
 SUMS_NAME = "sha256.json"
 _SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -183,11 +183,7 @@ class _Sums:
         self.totals, self.counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)
 
     def add(
-        self,
-        targets: NDArray[np.int64],
-        log_probs: NDArray[np.float32],
-        real: NDArray[np.bool_],
-        unknown: int,
+        self, targets: NDArray[np.int64], log_probs: NDArray[np.float32], real: NDArray[np.bool_], unknown: int
     ) -> None:
         for kind, chosen in enumerate((real, real & (targets != unknown))):
             self.totals[:, kind] -= np.where(chosen, log_probs, 0).sum((1, 2), dtype=np.float64)

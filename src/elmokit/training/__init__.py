@@ -10,15 +10,7 @@ if TYPE_CHECKING:
     from elmokit.training.pretraining import pretrain
     from elmokit.training.run_files import RunFiles, RunResult
 
-__all__ = [
-    "FinetuneConfig",
-    "PretrainConfig",
-    "RunFiles",
-    "RunResult",
-    "finetune",
-    "pretrain",
-    "read_run",
-]
+__all__ = ["FinetuneConfig", "PretrainConfig", "RunFiles", "RunResult", "finetune", "pretrain", "read_run"]
 
 _HOMES = {
     "FinetuneConfig": "elmokit.training.config",

@@ -86,10 +86,7 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the optimizers."""
-        return {
-            "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
-            "halvings": self._halvings,
-        }
+        return {"optimizers": [optimizer.state_dict() for optimizer in self._optimizers], "halvings": self._halvings}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of the optimizers."""

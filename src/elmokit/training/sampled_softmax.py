@@ -75,12 +75,7 @@ class LogUniformSampler:
 
 
 def sampled_loss(
-    h: Tensor,
-    places: Tensor,
-    rows: Tensor,
-    biases: Tensor,
-    candidates: Candidates,
-    products: Products = PLAIN_PRODUCTS,
+    h: Tensor, places: Tensor, rows: Tensor, biases: Tensor, candidates: Candidates, products: Products = PLAIN_PRODUCTS
 ) -> Tensor:
     """The sampled loss, summed: not a likelihood.
 

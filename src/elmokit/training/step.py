@@ -191,14 +191,7 @@ class LanguageModelStep:
         return torch.autocast(self.device.type, getattr(torch, self._precision))
 
     def _run_side(
-        self,
-        side: int,
-        window: Window,
-        number: int,
-        types: Tensor,
-        places: Tensor,
-        scale: float,
-        wants_types: bool,
+        self, side: int, window: Window, number: int, types: Tensor, places: Tensor, scale: float, wants_types: bool
     ) -> _Side:
         """Run one direction forward and backward; gradients of its own layers go directly to the parameters."""
         lstm: Lstm = (self.bilm.forward_lstm, self.bilm.backward_lstm)[side]
