@@ -68,7 +68,7 @@ def test_imports_point_downwards(path: Path) -> None:
         ("elmokit", {"torch", "h5py", "matplotlib", "pydantic", "rich"}),
         *(
             (f"elmokit.{name}", {"torch", "h5py", "numpy"})
-            for name in ("analysis", "corpus", "embedding", "scoring", "training")
+            for name in ("analysis", "corpus", "embedding", "scoring", "tasks", "training")
         ),
         ("elmokit.config", {"torch", "h5py"}),
         ("elmokit.filesystem", {"torch", "h5py", "numpy"}),

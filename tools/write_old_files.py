@@ -3,9 +3,9 @@
     git worktree add ../older daebe70
     python tools/write_old_files.py ../older
 
-The inputs (invented sentences, settings of tiny models) are in `tests/fixtures/old-files`, next to `written.tar.xz` with
-the results. The commands are those of the older commit; they run in a copy of the inputs, so that files name each other
-by relative paths. "Interrupted" means a SIGKILL just before a run opens a file of a given name.
+The inputs (invented sentences, settings of tiny models) are in `tests/fixtures/old-files`, the results next to them in
+`written.tar.xz`. The commands are those of the older commit; they run in a copy of the inputs, so that files name each
+other by relative paths. "Interrupted" means a SIGKILL just before a run opens a file of a given name.
 """
 
 import os
