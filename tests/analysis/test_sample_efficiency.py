@@ -25,7 +25,7 @@ from elmokit.analysis.tasks.sample_efficiency import (
     share_variants,
 )
 from elmokit.errors import InputError
-from elmokit.tasks.compare import Comparison, Side
+from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.variants import run_all
 from tests.tasks.conftest import settings
@@ -82,8 +82,8 @@ def curve_of(baseline: Sequence[float], elmo: Sequence[float], races: Sequence[E
     """Two seeds of each score, a point up and a point down."""
     points = []
     for share, without, with_it in zip(SHARES[-len(baseline) :], baseline, elmo, strict=True):
-        sides = [Side("b", "baseline", (0.0,) * 2, (without - 1, without + 1))]
-        sides += [Side("e", "+ ELMo", (0.0,) * 2, (with_it - 1, with_it + 1), 0.5)]
+        sides = [VariantScores("b", "baseline", (0.0,) * 2, (without - 1, without + 1))]
+        sides += [VariantScores("e", "+ ELMo", (0.0,) * 2, (with_it - 1, with_it + 1), 0.5)]
         scores = Comparison("ner", "f1", (1, 2), sides[0], (sides[1],))
         points.append(
             Point(share, round(1000 * share), scores, tuple(races) or (EpochsToBaseline(50.0, 12.0, 3.0),) * 2)

@@ -115,7 +115,7 @@ def _write_tasks(folder: Path) -> None:
         [str(folder / "train.conll")], [str(folder / "dev.conll")], folder / "tagger", bilm=None, threads=1
     )
     config = settings(num_epochs=1, elmo={"place": "none"})
-    train_task(TASKS["ner"], config, files, tasks=TASKS)
+    train_task(TASKS["ner"], config, files)
     for name in ("compared", "unfinished"):  # as `elmokit task compare` leaves its folder
         for run in ("baseline-1", "elmo-1"):
             shutil.copytree(folder / "tagger", folder / name / run)

@@ -37,7 +37,7 @@ from elmokit.cli.training_bar import training_bar
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.tasks.compare import Comparison
+    from elmokit.tasks.comparison import Comparison
     from elmokit.tasks.trained import TrainedTask
 
 task = Commands("task", "Six tasks, with and without ELMo.")
@@ -76,7 +76,6 @@ def train(
     check_files(train, dev, test, vectors)
     check_model(model)
     from elmokit.tasks.config import read_task_config
-    from elmokit.tasks.registry import TASKS
     from elmokit.tasks.runner import TaskFiles, train_task
 
     own = _find(name)
@@ -85,7 +84,7 @@ def train(
     files = TaskFiles(train, dev, output, test or [], vectors=vectors or [], bilm=model, resume=resume, threads=threads)
     embedding_bar = progress_bar("embedding", only_under_way=True)
     with training_bar(output, metric=own.metric, unit="examples") as bar, embedding_bar as embedding:
-        result = train_task(own, config, files, tasks=TASKS, report=bar.report, embedding=embedding)
+        result = train_task(own, config, files, report=bar.report, embedding=embedding)
     if as_json:
         typer.echo(json.dumps(result))
         return
@@ -216,8 +215,8 @@ def compare(
     if threads:
         use_threads(threads)
     from elmokit.filesystem import guard_output, write_text_atomic
-    from elmokit.tasks.compare import P_TEXT, PAPER, setting_text
-    from elmokit.tasks.compare import compare as put_side_by_side
+    from elmokit.tasks.comparison import P_TEXT, PAPER, setting_text
+    from elmokit.tasks.comparison import compare as put_side_by_side
     from elmokit.tasks.variants import BASELINE, Variant, check_experiment_folder, save_random
 
     check_experiment_folder(output)
@@ -269,7 +268,7 @@ def _print_comparison(found: "Comparison") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from elmokit.tasks.compare import PAPER, mean_text, p_text
+    from elmokit.tasks.comparison import PAPER, mean_text, p_text
 
     paper = PAPER[found.task]
     table = Table("variant", "metric", "baseline", "score", "increase", "relative error reduction", "p")
@@ -315,10 +314,9 @@ def _find(name: str) -> Any:
 
 def _load(name: str, path: Path, model: str | None, threads: int | None) -> "TrainedTask":
     from elmokit.errors import ConfigError
-    from elmokit.tasks.registry import TASKS
     from elmokit.tasks.trained import load_trained
 
-    loaded = load_trained(path, TASKS, bilm=model, threads=threads)
+    loaded = load_trained(path, bilm=model, threads=threads)
     if loaded.task.name != name:
         raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: give that task's name.")
     return loaded

@@ -18,6 +18,8 @@ from elmokit.errors import ConfigError, DownloadError, ElmokitError, FormatError
 from elmokit.filesystem import atomic_directory, check_name, guard_output, naming_destination
 from elmokit.formats import packaged, published, remote
 from elmokit.formats.archive import unpacked
+from elmokit.formats.published import find_published, published_names
+from elmokit.formats.remote import fetch_published
 from elmokit.recognize import did_you_mean
 from elmokit.text.files import file_sha256
 
@@ -33,8 +35,11 @@ __all__ = [
     "check_source",
     "describe",
     "detect_format",
+    "fetch_published",
+    "find_published",
     "fingerprint",
     "load",
+    "published_names",
     "save",
 ]
 

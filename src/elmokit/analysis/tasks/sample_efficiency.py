@@ -15,7 +15,7 @@ from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.analysis.tasks.learning_curves import read_curve
-from elmokit.tasks.compare import P_TEXT, Comparison, compare, deviation, mean_text, p_text, setting_text
+from elmokit.tasks.comparison import P_TEXT, Comparison, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.subsets import share_size
 from elmokit.tasks.variants import BASELINE, Experiment, Runs, Variant

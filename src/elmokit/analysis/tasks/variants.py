@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Cell, Chart, Report, Table
-from elmokit.tasks.compare import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
+from elmokit.tasks.comparison import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
 from elmokit.tasks.variants import BASELINE, Runs, Variant
 
 if TYPE_CHECKING:
