@@ -14,12 +14,12 @@ from elmokit.analysis.tasks.sample_efficiency import (
     DataNeeded,
     EpochsToBaseline,
     Point,
+    analyze_sample_efficiency,
     chart_curve,
     find_budget,
     find_curve,
     find_need,
     find_race,
-    report_curve,
     say_data,
     say_epochs,
     share_variants,
@@ -221,7 +221,8 @@ def test_real_runs_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert race.best == result["dev"]["f1"]
             steps_an_epoch = 5 if point.share == 1 else 1
             assert race.baseline == result["best_step"] / steps_an_epoch
-    report = report_curve(curve, runs, least_steps=7)
+    report = analyze_sample_efficiency(experiment, str(tmp_path / "bilm"), fractions=[1.0, 0.1], least_steps=7)
+    assert len(launched) == 8
     (table,) = (block for block in report.blocks if isinstance(block, Table))
     assert sum(isinstance(block, Chart) for block in report.blocks) == 1
     assert [row[:2] for row in table.rows] == [("10%", 4), ("100%", 40)]

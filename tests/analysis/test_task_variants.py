@@ -8,7 +8,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from elmokit.analysis.report import Chart, Table
-from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, Study, report_study, study_variants
+from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, Study, analyze_mixing, report_study
 from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.variants import BASELINE, Experiment, Runs, run_all
@@ -139,6 +139,6 @@ def test_what_is_mixed_is_what_the_rows_say(tmp_path: Path, monkeypatch: pytest.
         assert (own["gamma"] == 1) == name.endswith("no-gamma")
     spread = {name: max(own["layer_weights"]) - min(own["layer_weights"]) for name, own in mixes.items()}
     assert 0 < spread["lambda-1"] < spread["lambda-0.001"] / 2
-    report = report_study(MIXING, study_variants(MIXING, runs, model), runs)
+    report = analyze_mixing(experiment, model)
     assert report.figures["mixes"]["last"] == [[mixes["last"]]]
     assert [side["name"] for side in report.figures["others"]] == list(MIXING.rows)

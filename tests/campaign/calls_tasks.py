@@ -10,9 +10,9 @@ from elmokit.analysis.neighbors.build import open_index
 from elmokit.analysis.neighbors.contexts import NeighborOptions, find_neighbors, locate_word
 from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Chart, Report
+from elmokit.analysis.usage.analyze import UsageOptions, analyze_senses
 from elmokit.analysis.usage.groups import induce
 from elmokit.analysis.usage.occurrences import Corpus, check_word, collect
-from elmokit.analysis.usage.questions import UsageOptions, describe_usage
 from elmokit.analysis.wsd.data import read_wsd_data
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.tasks.config import read_task_config
@@ -56,8 +56,7 @@ def _corpus(kit: Kit) -> Corpus:
 
 
 def _usage(kit: Kit, **options: Any) -> object:
-    store = LayerStore(kit.embedder, kit.new("layers"))
-    return describe_usage(store, (_corpus(kit),), UsageOptions(**{"forms": ("play",), **options}))
+    return analyze_senses(kit.embedder, (_corpus(kit),), UsageOptions(**{"forms": ("play",), **options}))
 
 
 def _index(kit: Kit) -> Any:

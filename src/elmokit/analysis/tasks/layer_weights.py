@@ -82,6 +82,17 @@ class MixRow:
         }
 
 
+def analyze_layer_weights(runs: Sequence[Path]) -> Report:
+    """The layer weights and scales that task models learned (Figure 2 of the paper).
+
+    Runs that differ only in their seed are averaged.
+
+    Args:
+        runs: Folders of task runs, or the model folders in them.
+    """
+    return layer_weights_report(average_mixes([read_mixes(path) for path in runs]))
+
+
 def read_mixes(path: Path) -> RunMixes:
     """The mixes in a task's run folder or model folder; the biLM itself is not needed."""
     folder = path / "model" if (path / "model" / TASK_MODEL).is_file() else path

@@ -48,6 +48,17 @@ class CurveGroup:
         return {"label": self.label, "task": self.curves[0].config.task, "metric": self.metric, "runs": runs}
 
 
+def analyze_learning_curves(runs: Sequence[Path]) -> Report:
+    """The development scores of task runs by epoch: has training converged, and which variant learns faster?
+
+    Runs that differ only in their seed are grouped.
+
+    Args:
+        runs: Folders of finished task runs.
+    """
+    return learning_curves_report(group_curves([read_curve(path) for path in runs]))
+
+
 def read_curve(path: Path) -> RunCurve:
     """The evaluations of a finished task run."""
     from elmokit.tasks.registry import TASKS
