@@ -1,6 +1,6 @@
 """Compile the native library while a wheel is built, or in place for an editable install.
 
-Without a C compiler the wheel is a pure one, and elmokit computes on its portable path. `ELMOKIT_NATIVE=0` asks for that.
+Without a C compiler, or with `ELMOKIT_NATIVE=0`, the wheel is a pure one, and elmokit computes on its portable path.
 """
 
 import importlib.util

@@ -16,7 +16,6 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +23,16 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import elmokit
 from bench.places import DATA
-from bench.probes import FOLDERS, QUICK_CHOOSE, QUICK_TRAIN, percent, probe_pos
+from bench.probes import quick_probe
 from bench.provenance import provenance
 from bench.settings import folder_name
-from elmokit.analysis.embed import layers_of
-from elmokit.analysis.probes.layers import Tagged, probe_tags
-from elmokit.analysis.probes.linear import PROTOCOL
-from elmokit.analysis.probes.ner import read_ner, span_f1
-from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
-from elmokit.model.bilm import BiLM
 from elmokit.text.files import find_files
 from elmokit.text.lines import read_text
 from elmokit.training.config import PretrainConfig, read_run
 from elmokit.training.heldout import first_predictions
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 
 SETTINGS: dict[str, dict[str, object]] = {
     "base": {},
@@ -136,20 +130,6 @@ def train(options: argparse.Namespace) -> None:
         print(json.dumps(cost), flush=True)
 
 
-def quick_ner(bilm: BiLM, data: Path) -> dict[str, float]:
-    """Span F1 in percent on CoNLL-2003's development set, by a probe of part of the training set."""
-    folder = data / FOLDERS["ner"]
-    first = read_ner(folder / "eng.train", max_sentences=QUICK_TRAIN + QUICK_CHOOSE)
-    sets = {
-        "train": Tagged(first.sentences[:QUICK_TRAIN], first.tags[:QUICK_TRAIN]),
-        "dev": Tagged(first.sentences[QUICK_TRAIN:], first.tags[QUICK_TRAIN:]),
-        "test": read_ner(folder / "eng.testa"),
-    }
-    training = replace(PROTOCOL, l2=(1e-5, 1e-3))
-    probed = probe_tags(layers_of(Embedder(bilm)), sets, metric="span F1", score=span_f1, seeds=[0], training=training)
-    return {name: percent(candidate.test_mean) for name, candidate in probed.candidates.items()}
-
-
 def measure(options: argparse.Namespace) -> None:
     """The perplexities and probes of every finished model."""
     before = json.loads(options.json.read_text(encoding="utf-8"))["rows"] if options.json.exists() else []
@@ -174,8 +154,8 @@ def measure(options: argparse.Namespace) -> None:
             "perplexity": last["heldout_perplexity"],
             "perplexity_of_average": last.get("heldout_ema_perplexity"),
             "by_file": result["heldout_by_file"],
-            "pos": probe_pos(bilm, options.data),
-            "ner": quick_ner(bilm, options.data),
+            "pos": quick_probe(bilm, "pos", options.data),
+            "ner": quick_probe(bilm, "ner", options.data),
             "model": fingerprint(bilm),
         }
         print(json.dumps(row), flush=True)

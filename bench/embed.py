@@ -26,8 +26,8 @@ from elmokit.amx import avoid_hidden_tiles
 from elmokit.config import CharacterInput, LstmStack
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
-from elmokit.model.engines.infer import InferEngine
-from elmokit.model.engines.native import find_native_cell
+from elmokit.model.engines.infer import PortableEngine
+from elmokit.native.library import find_library
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -81,8 +81,8 @@ def lstm_flops(bilm: elmokit.BiLM) -> int:
 
 def embedders(bilm: elmokit.BiLM, threads: int, int8: bool) -> dict[str, Embedder]:
     found = {"pure": Embedder(bilm, threads=threads)}
-    found["pure"].runner.engine = InferEngine(None)
-    if find_native_cell() is not None:
+    found["pure"].runner.engine = PortableEngine()
+    if find_library() is not None:
         found["native"] = Embedder(bilm, threads=threads)
     if int8:
         found["int8"] = Embedder(bilm, threads=threads, int8=True)

@@ -3,10 +3,10 @@
     python bench/induction.py MODEL                     a model's folder, file or published name
     python bench/induction.py MODEL --json FILE         the same, written to a file
 
-Words: those of `elmokit.analysis.wsd.word_in_context.choose_words`, 45 nouns and 45 verbs in one form each, without be,
-have and do; the senses that occur 15 times or more, in 5 texts or more, in that form; at most 100 occurrences per
-sense. Methods are chosen on the words at even positions of that list (by the geometric mean of V-measure and B³) and
-reported on the others.
+Words: those of `bench.word_in_context.choose_words`, 45 nouns and 45 verbs in one form each, without be, have and do;
+the senses that occur 15 times or more, in 5 texts or more, in that form; at most 100 occurrences per sense. Methods are
+chosen on the words at even positions of that list (by the geometric mean of V-measure and B³) and reported on the
+others.
 
 "shared" is the method of `elmokit analyze senses`: directions in which both sides of a word vary together. "auto"
 estimates the number of groups, "gold" uses the correct one. "context" is k-means on the main directions of the same
@@ -34,13 +34,11 @@ from numpy.typing import NDArray
 
 from elmokit.analysis.embed import plain_quotes
 from elmokit.analysis.occurrence import Occurrence
-from elmokit.analysis.usage.group_scores import GroupScore, score_groups
 from elmokit.analysis.usage.groups import find_agreement, k_means, main_directions
 from elmokit.analysis.usage.occurrences import Sample, rank_sentence, read_contexts
 from elmokit.analysis.usage.shift import compare
 from elmokit.analysis.wsd.semcor import read_semcor
 from elmokit.analysis.wsd.target_vectors import layer_mixes
-from elmokit.analysis.wsd.word_in_context import auc, choose_words
 from elmokit.analysis.wsd.wordnet import SenseSentence, Word
 from elmokit.embedding.embedder import Embedder
 from elmokit.model.bilm import BiLM
@@ -50,9 +48,11 @@ from elmokit.text.vocabulary import SPECIALS
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
+from bench.group_scores import GroupScore, score_groups  # noqa: E402
 from bench.places import DATA  # noqa: E402
 from bench.provenance import provenance  # noqa: E402
 from bench.results import write  # noqa: E402
+from bench.word_in_context import auc, choose_words  # noqa: E402
 
 NUM_WORDS, MAX_OCCURRENCES = 90, 100
 AUXILIARIES = ("be", "have", "do")

@@ -17,11 +17,11 @@ from typing import Any
 
 import elmokit
 from elmokit.formats import fingerprint
+from elmokit.scoring.perplexity import evaluate_both
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.registry import TASKS
 from elmokit.text.files import file_sha256
 from elmokit.text.lines import read_text
-from elmokit.training.pretraining import evaluate_both
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -20,10 +20,10 @@ from typing import Any
 
 import elmokit
 from elmokit.formats import fingerprint
+from elmokit.scoring.perplexity import evaluate_both
 from elmokit.text.files import open_text
 from elmokit.text.lines import read_text, split_line
 from elmokit.text.vocabulary import UNKNOWN
-from elmokit.training.pretraining import evaluate_both
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

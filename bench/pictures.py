@@ -16,7 +16,7 @@ from elmokit.analysis.report import Chart
 from elmokit.analysis.tasks.learning_curves import CurveGroup, RunCurve, chart_curves
 from elmokit.analysis.tasks.sample_efficiency import Curve, Point, chart_curve
 from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, chart_study
-from elmokit.tasks.compare import Comparison, Side
+from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.config import read_task_config
 
 STUDIES = {"mixing": MIXING, "placement": PLACEMENT}
@@ -25,7 +25,13 @@ STUDIES = {"mixing": MIXING, "placement": PLACEMENT}
 def comparison(found: dict[str, Any]) -> Comparison:
     """What `Comparison.to_dict` wrote."""
     baseline, *others = (
-        Side(one["name"], one["label"], tuple(one["dev"]["scores"]), tuple(one["test"]["scores"]), one.get("p"))
+        VariantScores(
+            name=one["name"],
+            label=one["label"],
+            dev=tuple(one["dev"]["scores"]),
+            test=tuple(one["test"]["scores"]),
+            p=one.get("p"),
+        )
         for one in (found["baseline"], *found["others"])
     )
     return Comparison(found["task"], found["metric"], tuple(found["seeds"]), baseline, tuple(others))

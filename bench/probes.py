@@ -30,11 +30,10 @@ import torch
 
 import elmokit
 from elmokit.analysis.embed import Embed, layers_of
-from elmokit.analysis.probes.layers import ProbeResult, Tagged, candidate_names, probe_tags
+from elmokit.analysis.probes.layers import ProbeResult, Tagged, candidate_names, find_file
 from elmokit.analysis.probes.linear import PROTOCOL, Vectors
-from elmokit.analysis.probes.ner import probe_ner
-from elmokit.analysis.probes.pos import probe_pos as probe_treebank
-from elmokit.analysis.probes.pos import read_pos
+from elmokit.analysis.probes.ner import NER
+from elmokit.analysis.probes.pos import pos_task
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
 from elmokit.model.bilm import BiLM
@@ -49,27 +48,26 @@ from bench.places import DATA, GLOVE, ROOT
 from bench.provenance import provenance
 from bench.results import write
 
+TASKS = {"pos": pos_task("xpos"), "ner": NER, "upos": pos_task("upos")}
 FOLDERS = {"pos": "pos/ud_ewt", "ner": "ner/conll2003", "upos": "pos/ud_ewt"}
 QUICK_TRAIN, QUICK_CHOOSE = 6000, 1000
 MINILM_LAYERS = 7
 
 
-def probe_pos(bilm: BiLM, data_dir: Path) -> dict[str, float]:
-    """A quick look at a model: XPOS accuracy in percent of each layer, their mean and concatenation, on EWT's dev set.
+def quick_probe(bilm: BiLM, name: str, data_dir: Path) -> dict[str, float]:
+    """A quick look at a model: the score in percent of each layer, their mean and concatenation, on the dev set.
 
     Trained on the first 6,000 sentences with one seed; L2 is chosen on the next 1,000, so nothing is chosen on the dev
     set, and the test set is not used.
     """
-    folder = data_dir / FOLDERS["pos"]
-    first = read_pos(folder / "train.conllu.xz", max_sentences=QUICK_TRAIN + QUICK_CHOOSE)
+    task, folder = TASKS[name], data_dir / FOLDERS[name]
+    first = task.read(find_file(folder, task.endings["train"]), max_sentences=QUICK_TRAIN + QUICK_CHOOSE)
     sets = {
         "train": Tagged(first.sentences[:QUICK_TRAIN], first.tags[:QUICK_TRAIN]),
         "dev": Tagged(first.sentences[QUICK_TRAIN:], first.tags[QUICK_TRAIN:]),
-        "test": read_pos(folder / "dev.conllu.xz"),
+        "test": task.read(find_file(folder, task.endings["dev"])),
     }
-    result = probe_tags(
-        layers_of(Embedder(bilm)), sets, metric="accuracy", seeds=[0], training=replace(PROTOCOL, l2=(1e-5, 1e-3))
-    )
+    result = task.probe(layers_of(Embedder(bilm)), sets, seeds=[0], training=replace(PROTOCOL, l2=(1e-5, 1e-3)))
     return {name: percent(candidate.test_mean) for name, candidate in result.candidates.items()}
 
 
@@ -119,14 +117,14 @@ class MiniLMRow:
 Probe = Callable[..., ProbeResult]
 
 
-def probe_minilm(probe: Probe, peer_python: Path | None, folder: Path) -> dict[str, object]:
+def probe_minilm(probe: Probe, peer_python: Path | None) -> dict[str, object]:
     """The better of first sub-token and mean of sub-tokens, by the best candidate of one seed on dev."""
     row = MiniLMRow(peer_python)
     embeds: dict[str, Embed] = {words: partial(row.embed, words=words) for words in ("first", "mean")}
     single = candidate_names(MINILM_LAYERS)[:-1]
-    trials = {n: probe(embed, folder, seeds=[0], candidates=single).best.dev_mean for n, embed in embeds.items()}
+    trials = {n: probe(embed, seeds=[0], candidates=single).best.dev_mean for n, embed in embeds.items()}
     words = max(trials, key=lambda name: trials[name])
-    return written(probe(embeds[words], folder)) | {
+    return written(probe(embeds[words])) | {
         "words": f"{words} of sub-tokens",
         "dev_by_words": {name: percent(score) for name, score in trials.items()},
     }
@@ -165,11 +163,6 @@ def data_hashes(folder: Path) -> dict[str, str]:
 
 def measure(options: argparse.Namespace) -> dict[str, object]:
     seeds = range(options.seeds)
-    probes: dict[str, Probe] = {
-        "pos": partial(probe_treebank, max_sentences=options.max_sentences),
-        "ner": partial(probe_ner, max_sentences=options.max_sentences),
-        "upos": partial(probe_treebank, tags="upos", max_sentences=options.max_sentences),
-    }
     embeds: dict[str, Callable[[], Embed]] = {}
     model = None
     if options.model:
@@ -180,15 +173,15 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
         embeds["glove"] = lambda: partial(glove_layers, read_vectors(options.data / GLOVE))
     rows: dict[str, dict[str, object]] = {}
     for task in options.tasks:
-        folder, probe = options.data / FOLDERS[task], probes[task]
+        sets = TASKS[task].read_sets(options.data / FOLDERS[task], options.max_sentences)
+        probe = partial(TASKS[task].probe, sets=sets, seeds=seeds)
         for name, build in embeds.items():
             if options.only in name:
-                add(rows, name, task, written(probe(build(), folder, seeds=seeds)))
+                add(rows, name, task, written(probe(build())))
         if "model" in rows:
             add(rows, "model, layer 0", task, only_layer_0(rows["model"][task]))  # type: ignore[arg-type]
         if options.minilm and options.only in "minilm":
-            chosen = partial(probe, seeds=seeds)
-            add(rows, "minilm", task, probe_minilm(chosen, options.peer_python, folder))
+            add(rows, "minilm", task, probe_minilm(probe, options.peer_python))
     return {
         "model": str(options.model or ""),
         "model_sha256": fingerprint(model) if model else "",

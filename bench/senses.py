@@ -33,7 +33,6 @@ from elmokit.analysis.wsd.data import read_wsd_data
 from elmokit.analysis.wsd.nearest import Score, evaluate_wsd
 from elmokit.analysis.wsd.semcor import PARTS, read_semcor
 from elmokit.analysis.wsd.votes import evaluate_votes
-from elmokit.analysis.wsd.word_in_context import choose_words, compare_contexts
 from elmokit.embedding.embedder import Embedder
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.words import read_vectors
@@ -47,6 +46,7 @@ from bench.places import DATA, GLOVE  # noqa: E402
 from bench.probes import data_hashes, glove_layers, random_twin  # noqa: E402
 from bench.provenance import provenance  # noqa: E402
 from bench.results import write  # noqa: E402
+from bench.word_in_context import choose_words, compare_contexts  # noqa: E402
 
 
 def minilm_layers() -> Embed:

@@ -30,7 +30,8 @@ from elmokit.text.files import find_files
 from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary, read_vocabulary
 from elmokit.training.config import PretrainConfig, read_run
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -131,7 +132,7 @@ def restrict(bilm: BiLM, words: list[str]) -> BiLM:
 
 def measure(options: argparse.Namespace) -> None:
     """Comparable perplexity and the probe of every finished model."""
-    from bench.probes import probe_pos
+    from bench.probes import quick_probe
 
     origin = provenance("settings.py", ["measure …"])
     words = list(read_vocabulary(options.output / f"vocab-{COMMON}.txt").tokens)
@@ -156,7 +157,7 @@ def measure(options: argparse.Namespace) -> None:
             "num_parameters": bilm.num_parameters,
             "loss": [entry["loss"] for entry in log if "loss" in entry][-1],
             "perplexity": found.average_known,
-            "pos": probe_pos(bilm, options.data),
+            "pos": quick_probe(bilm, "pos", options.data),
             "model": fingerprint(bilm),
         }
         print(json.dumps(row), flush=True)

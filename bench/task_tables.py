@@ -6,7 +6,7 @@ from operator import getitem
 from statistics import fmean
 
 from bench.results import read_all, source
-from elmokit.tasks.compare import mean_text, p_text, summary
+from elmokit.tasks.comparison import mean_text, p_text, summary
 from elmokit.tasks.config import read_task_config
 
 DATA = {

@@ -29,7 +29,7 @@ from typing import Any, NamedTuple
 
 import elmokit
 from elmokit.formats import fingerprint
-from elmokit.tasks.compare import compare, read_side
+from elmokit.tasks.comparison import compare, read_scores
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
@@ -213,7 +213,7 @@ def run_grid(options: argparse.Namespace) -> dict[str, object]:
     runs = run_all(build_experiment(options, f"grid-{options.setting}", "1"), variants, done=show_done)
     rows = []
     for variant in variants:
-        scores = read_side(runs, variant).to_dict()
+        scores = read_scores(runs, variant).to_dict()
         own = {name: scores[name] for name in ("dev", "test", "further")}
         rows.append({"side": variant.label.partition(":")[0], "changes": dict(variant.changes), **own})
     found: dict[str, Any] = {"rows": rows, "seeds": list(runs.experiment.seeds), "setting": runs.setting()}
@@ -277,7 +277,7 @@ def measure_epochs(options: argparse.Namespace) -> dict[str, object]:
                     bilm=options.model,
                     threads=1,
                 )
-                train_task(own, config, run, tasks=TASKS)
+                train_task(own, config, run)
                 entries = [json.loads(line) for line in (run.output / "log.jsonl").read_text().splitlines()]
             steps = [entry for entry in entries if "per_second" in entry]
             if number:  # the first round embeds

@@ -33,9 +33,9 @@ import elmokit
 from elmokit.config import CharacterInput
 from elmokit.corpus.windows import Sentences, Window, WindowStream
 from elmokit.model.bilm import BiLM
-from elmokit.model.engines.native import find_native_cell
-from elmokit.text.vocabulary import Vocabulary
 from elmokit.model.engines.choose import Precision
+from elmokit.native.library import find_library
+from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import PretrainConfig, read_run
 from elmokit.training.optim import Optimizer
 from elmokit.training.sampled_softmax import LogUniformSampler
@@ -194,8 +194,8 @@ def compare(size: str, negatives: int | None, rounds: int) -> dict[str, object]:
         Repeated(), words_of(bilm), bilm.indexer, num_rows=config.batch_size, num_steps=config.unroll_steps
     )
     peers: dict[str, Straightforward | Ours] = {"straightforward": Straightforward(bilm, config)}
-    native = find_native_cell()
-    if native is not None and native.tiles is not None:
+    library = find_library()
+    if library is not None and library.tile_functions is not None:
         peers[ROUNDED] = Ours(copy.deepcopy(bilm), config, "bfloat16")
     peers["elmokit"] = Ours(bilm, config)
     batches = [next(windows) for _ in range(rounds + 1)]

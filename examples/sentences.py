@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 import elmokit
-from elmokit.scoring.substitutes import find_substitutes
+from elmokit.scoring import find_substitutes
 from polysemy import Floats, Occurrence
 from senses import find_nearest
 

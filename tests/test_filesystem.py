@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy
 import pytest
 
-from elmokit import filesystem
+from elmokit import filesystem, locks
 from elmokit.errors import FormatError
 from elmokit.filesystem import (
-    FolderLock,
     atomic_directory,
     atomic_path,
     guard_output,
@@ -23,6 +22,7 @@ from elmokit.filesystem import (
     write_bytes_atomic,
     write_text_atomic,
 )
+from elmokit.locks import FolderLock
 
 
 def names(folder: Path) -> list[str]:
@@ -376,12 +376,12 @@ def test_errors_name_the_destination(tmp_path: Path, error: OSError) -> None:
     assert denied.value.filename == str(tmp_path / "out")
 
 
-@pytest.mark.parametrize("locks", [True, False])
+@pytest.mark.parametrize("has_locks", [True, False])
 def test_a_lock_names_its_holder_and_is_given_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, locks: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_locks: bool
 ) -> None:
-    if not locks:
-        monkeypatch.setattr(filesystem, "fcntl", None)
+    if not has_locks:
+        monkeypatch.setattr(locks, "fcntl", None)
     with FolderLock(tmp_path):
         with pytest.raises(FormatError, match=rf"is in use by process {os.getpid()} or one that it started: wait"):
             FolderLock(tmp_path)
@@ -393,7 +393,7 @@ def test_a_lock_names_its_holder_and_is_given_back(
 
 def test_a_lock_ends_with_its_process(tmp_path: Path) -> None:
     code = (
-        "import os, sys\nfrom pathlib import Path\nfrom elmokit.filesystem import FolderLock\n"
+        "import os, sys\nfrom pathlib import Path\nfrom elmokit.locks import FolderLock\n"
         f"lock = FolderLock(Path({str(tmp_path)!r}))\nprint(os.getpid(), flush=True)\nsys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True) as holder:

@@ -1,65 +1,48 @@
 """Imports go one way, and what needs no torch imports none."""
 
-import ast
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tools.draw_imports import FIGURE, draw, find_upward, read_imports
 
 import elmokit
 
 ROOT = Path(elmokit.__file__).parent
-# Each package may import itself and everything before it.
-LAYERS = [
-    ["_version", "cache", "cores", "errors", "lazy", "progress", "random_order", "wording"],
-    ["amx", "arguments", "filesystem", "hdf5_file", "recognize"],
-    ["config"],
-    ["settings"],
-    ["text"],
-    ["corpus"],
-    ["model"],
-    ["formats"],
-    ["embedding", "scoring"],
-    ["training"],
-    ["tasks"],
-    ["analysis"],
-    ["integrations"],
-    ["cli"],
-    ["__main__"],
-]
-RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-FILES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
 
 
-def layer_of(path: Path) -> str:
-    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+def test_imports_point_downward() -> None:
+    imports = read_imports()
+    assert len(imports) > 1000
+    assert find_upward(imports) == []
 
 
-def imported_layers(path: Path) -> set[str]:
-    found = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path} uses a relative import"
-            names = [node.module or ""]
-        elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        else:
-            continue
-        found |= {name.split(".")[1] for name in names if name.startswith("elmokit.")}
-    return found
+@pytest.mark.parametrize(
+    "code",
+    [
+        "from elmokit.model.bilm import BiLM",
+        "import elmokit.model",
+        "from elmokit import model",
+        "from elmokit import load",
+        "def f():\n    from elmokit.model import bilm",
+        "if TYPE_CHECKING:\n    from elmokit.model.bilm import BiLM",
+        "HOMES = {'BiLM': 'elmokit.model.bilm'}",
+        "f = lambda name: import_module(f'elmokit.model.{name}')",
+        "from elmokit.corpus.stream import SentenceStream",
+    ],
+)
+def test_upward_imports_are_found(code: str, tmp_path: Path) -> None:
+    for package in ("corpus", "model", "text"):
+        (tmp_path / package).mkdir()
+    (tmp_path / "text/tokens.py").write_text(f"from elmokit.text.files import open_text\n{code}\n", encoding="utf-8")
+    (upward,) = find_upward(read_imports(tmp_path))
+    assert (upward.source, upward.path.name) == ("text", "tokens.py")
+    assert upward.target in ("__init__", "corpus", "model")
 
 
-def test_there_are_files() -> None:
-    assert len(FILES) > 20
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_imports_point_downwards(path: Path) -> None:
-    own = layer_of(path)
-    assert own in RANK, f"{own} has no place in LAYERS"
-    for other in imported_layers(path):
-        assert other == own or RANK[other] < RANK[own], f"{path} imports {other}"
+def test_the_figure_of_imports_is_current() -> None:
+    assert FIGURE.read_text(encoding="utf-8") == draw(read_imports()), "run python tools/draw_imports.py"
 
 
 @pytest.mark.parametrize(
@@ -68,10 +51,11 @@ def test_imports_point_downwards(path: Path) -> None:
         ("elmokit", {"torch", "h5py", "matplotlib", "pydantic", "rich"}),
         *(
             (f"elmokit.{name}", {"torch", "h5py", "numpy"})
-            for name in ("analysis", "corpus", "embedding", "scoring", "training")
+            for name in ("analysis", "corpus", "embedding", "scoring", "tasks", "training")
         ),
         ("elmokit.config", {"torch", "h5py"}),
         ("elmokit.filesystem", {"torch", "h5py", "numpy"}),
+        ("elmokit.locks", {"torch", "h5py", "numpy"}),
         ("elmokit.recognize", {"torch", "h5py", "numpy"}),
         ("elmokit.text.tokenize", {"torch", "h5py"}),
         ("elmokit.text.batching", {"torch", "h5py"}),

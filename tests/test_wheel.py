@@ -15,7 +15,18 @@ import elmokit
 from elmokit.formats import fingerprint, load
 
 ROOT = Path(__file__).parents[1]
-SOURCES = ("src", "tools", "docs", "pyproject.toml", "hatch_build.py", ".gitignore", "README.md", "CITATION.cff", "LICENSE", "NOTICE")
+SOURCES = (
+    "src",
+    "tools",
+    "docs",
+    "pyproject.toml",
+    "hatch_build.py",
+    ".gitignore",
+    "README.md",
+    "CITATION.cff",
+    "LICENSE",
+    "NOTICE",
+)
 MAX_WHEEL_BYTES = 40_000_000
 
 # Run inside the new environment; the network is out of reach, whatever variables say.

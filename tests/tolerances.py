@@ -13,6 +13,8 @@ ACROSS_BATCHES = 1e-6
 """Of tiny models, whose sums are short: as a share of the largest number, which rounding grows with. Seen: 1.1e-7."""
 ACROSS_BATCHES_PACKAGED = 1e-5
 """Of the packaged model, absolute, as the documents say. Seen: 3e-6."""
+AFTER_TRAINING = 1e-5
+"""Of losses (relative) and weights (absolute) of tiny models after some steps of training on another processor."""
 HALF_UNIT = 2.0**-10
 """One unit in the last place of a float16, relative: what a difference of 1e-7 may become when it is rounded."""
 

@@ -10,13 +10,63 @@ of the packaged weights. The folder appears only when it is complete.
 """
 
 import argparse
+import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmokit.errors import ElmokitError
-from elmokit.formats import load
-from elmokit.formats.packaged import NAMES, write_packaged
+from elmokit.errors import ConfigError, ElmokitError, FormatError
+from elmokit.filesystem import atomic_directory
+from elmokit.formats import load, native, packaged
+from elmokit.formats.packaged import CARD, NAMES, SUMS, PackagedModel, read_sums
+from elmokit.formats.parts import assemble, fingerprint
+from elmokit.model.bilm import BiLM
+from elmokit.text.files import file_sha256
+
+MAX_BYTES = 35_000_000
+"""Maximum size of a packaged model, which everyone who installs elmokit downloads."""
+_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
+
+
+def write_packaged(bilm: BiLM, *, name: str, version: str, card: str, overwrite: bool = False) -> PackagedModel:
+    """Add a model to the package atomically, rounded to float16, with its card and sums.
+
+    Args:
+        bilm: the model; it must have a softmax, for the commands that predict words.
+        name: one of `NAMES`.
+        version: a number such as "1".
+        card: the model card; it must name the fingerprint of the rounded weights, so that its figures refer to them.
+        overwrite: replace an existing model with this name.
+    """
+    if name not in NAMES:
+        raise ConfigError(
+            f"{name!r} is not the name of a packaged model: choose {', '.join(NAMES)}, or add it to NAMES."
+        )
+    if not _VERSION.fullmatch(version):
+        raise ConfigError(f"version {version!r} is not a version number: give a number such as 1 or 1.2.")
+    if not bilm.config.softmax:
+        raise ConfigError("the model has no softmax, so score and finetune would not work: give one that kept it.")
+    packaged.FOLDER.mkdir(exist_ok=True)
+    with atomic_directory(packaged.FOLDER / name, overwrite=overwrite) as directory:
+        native.write(bilm, directory, float16=True)
+        own_fingerprint = fingerprint(assemble(native.read(directory), origin=str(directory)))
+        if own_fingerprint not in card:
+            raise FormatError(
+                f"the card does not name the fingerprint {own_fingerprint} of the float16 weights: make it from "
+                "results of the model that `elmokit convert --float16` writes."
+            )
+        (directory / CARD).write_text(card, encoding="utf-8", newline="\n")
+        files = {path.name: file_sha256(path) for path in sorted(directory.iterdir())}
+        sums = {"name": name, "version": version, "fingerprint": own_fingerprint, "sha256": files}
+        (directory / SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8", newline="\n")
+        size = sum(path.stat().st_size for path in directory.iterdir())
+        if size > MAX_BYTES:
+            raise FormatError(
+                f"the model takes {size / 1e6:.1f} MB, but a packaged one may take {MAX_BYTES / 1e6:.0f} MB: give a "
+                "smaller one."
+            )
+    return read_sums(name)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

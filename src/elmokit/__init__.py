@@ -10,7 +10,7 @@ from elmokit.errors import ElmokitError
 from elmokit.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from elmokit.config import ElmoConfig
+    from elmokit.config import CharacterInput, ElmoConfig, LstmStack, TokenInput
     from elmokit.embedding.dumps import open_embeddings
     from elmokit.embedding.elmo import Elmo
     from elmokit.embedding.embedder import Embedder
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BiLM",
+    "CharacterInput",
     "Elmo",
     "ElmoConfig",
     "ElmoMixes",
     "ElmokitError",
     "Embedder",
+    "LstmStack",
     "ScalarMix",
+    "TokenInput",
     "__version__",
     "batch_to_ids",
     "load",
@@ -38,11 +41,14 @@ __all__ = [
 
 _HOMES = {
     "BiLM": "elmokit.model.bilm",
+    "CharacterInput": "elmokit.config",
     "Elmo": "elmokit.embedding.elmo",
     "ElmoConfig": "elmokit.config",
     "ElmoMixes": "elmokit.model.elmo",
     "Embedder": "elmokit.embedding.embedder",
+    "LstmStack": "elmokit.config",
     "ScalarMix": "elmokit.model.scalar_mix",
+    "TokenInput": "elmokit.config",
     "batch_to_ids": "elmokit.model.bilm",
     "load": "elmokit.formats",
     "open_embeddings": "elmokit.embedding.dumps",

@@ -53,3 +53,8 @@ class ElmokitWarning(UserWarning):
 def closed_error(path: object) -> ElmokitError:
     """The error for a file that is read after `close()`; the file itself is not damaged."""
     return ElmokitError(f"{path} is closed: read from it before close() or inside its with block, or open it again.")
+
+
+def brief(error: Exception) -> str:
+    """The beginning of an error's text, on one line, to quote in a message."""
+    return " ".join(str(error).split())[:150]

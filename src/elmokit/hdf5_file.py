@@ -6,12 +6,11 @@ Both weights and embeddings come in such files. This module loads no torch, beca
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, ClassVar, Self
 
 import h5py
 
-from elmokit.errors import FormatError, UnsafeFileError, closed_error
+from elmokit.errors import FormatError, UnsafeFileError, brief, closed_error
 
 _LARGEST_RATIO = 1000
 _DAMAGED = (OSError, RuntimeError, KeyError, ValueError, TypeError)  # what h5py raises on broken bytes
@@ -56,9 +55,7 @@ class Hdf5File:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def check_open(self) -> None:
@@ -99,9 +96,8 @@ class Hdf5File:
         try:
             yield
         except _DAMAGED as error:
-            reason = " ".join(str(error).split())[:150]
             place = f"{self.path}: {key}" if key else str(self.path)
-            raise self.damage(f"{place} cannot be read ({reason}): {self.again}.") from None
+            raise self.damage(f"{place} cannot be read ({brief(error)}): {self.again}.") from None
 
 
 def _shown(key: str) -> str:

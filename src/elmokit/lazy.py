@@ -9,9 +9,7 @@ from typing import Any
 def lazy_names(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """The `__getattr__` and `__dir__` of a package.
 
-    Args:
-        package: The `__name__` of the package.
-        homes: The module that each public name comes from.
+    `homes` has the module of each public name.
     """
 
     def get(name: str) -> Any:

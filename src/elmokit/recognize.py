@@ -70,10 +70,7 @@ def recognize(path: str | Path) -> str | None:
 def mistaken(path: str | Path, wanted: str, *families: str) -> str | None:
     """A sentence saying that a path is not what was wanted.
 
-    Args:
-        path: what the user gave.
-        wanted: what the command reads, in words: "a model".
-        families: kinds that count as wanted.
+    `wanted` is what the command reads, in words: "a model"; `families` are the kinds that count as wanted.
 
     Returns:
         The sentence, or None if the path is not recognized, or is of one of the families.

@@ -43,11 +43,7 @@ def read_nones(values: dict[str, Any], kind: type[Config], groups: Groups | None
 def check_names(values: Mapping[str, Any], kind: type[Config], groups: Groups | None = None, *, origin: str) -> None:
     """Refuse unknown names of settings, and suggest similar ones.
 
-    Args:
-        values: settings as read, nested.
-        kind: class of the config.
-        groups: see `Groups`; a dict that is not named there is not checked.
-        origin: where the settings come from, for error messages.
+    A dict that `groups` does not name is not checked; `origin` is where the settings come from, for messages.
     """
     inner_groups = {name.rpartition(".")[0] for name in list_settings(kind, groups)}
     for name in _dotted(values, inner_groups):

@@ -21,8 +21,6 @@ from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.runner import train_task
 from tests.tasks.conftest import files, settings, write_data
 
-TASKS = {"ner": Ner()}
-
 
 def write_model(
     path: Path, weights: list[list[float]], gammas: list[float], task: str = "ner", bilm: str = "b" * 64, **changes: Any
@@ -46,7 +44,7 @@ class TestReading:
     def test_a_trained_model(self, tmp_path: Path) -> None:
         """From the run's folder and from its model folder: what the run itself says of its mixes."""
         config = settings(num_epochs=1, seed=4, elmo={"place": "both"}, optimizer={"learning_rate": 0.1})
-        result = train_task(TASKS["ner"], config, files(write_data(tmp_path), tmp_path / "run"), tasks=TASKS)
+        result = train_task(Ner(), config, files(write_data(tmp_path), tmp_path / "run"))
         assert [mix["place"] for mix in result["mixes"]] == ["input", "output"]
         for path in (tmp_path / "run", tmp_path / "run/model"):
             found = read_mixes(path)

@@ -32,7 +32,7 @@ class TestReading:
     def test_a_run(self, tmp_path: Path) -> None:
         """As many evaluations as epochs, the best of them what the run says of itself."""
         config = settings(num_epochs=3, seed=4)
-        result = train_task(Ner(), config, files(write_data(tmp_path), tmp_path / "run"), tasks={"ner": Ner()})
+        result = train_task(Ner(), config, files(write_data(tmp_path), tmp_path / "run"))
         curve = read_curve(tmp_path / "run")
         assert [epoch for epoch, _ in curve.points] == [1, 2, 3]
         assert curve.best[1] == result["dev"]["f1"]

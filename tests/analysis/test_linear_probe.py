@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from elmokit.analysis.probes.linear import LinearProbe, Training, fit_probe, fit_probes
+from elmokit.analysis.probes.linear import LinearProbe, Training, fit_probes
 from elmokit.errors import ConfigError, InputError
 
 Floats = NDArray[np.float32]
@@ -26,6 +26,11 @@ def make(num_rows: int, seed: int, noise: float = 1.0) -> tuple[Floats, Ints]:
 
 
 TRAIN, DEV, TEST = make(600, 0), make(200, 1), make(200, 2)
+
+
+def fit_probe(*given: Any, seed: int = 0, **settings: Any) -> LinearProbe:
+    (probe,) = fit_probes(*given, seeds=[seed], **settings)
+    return probe
 
 
 def accuracy(probe: LinearProbe, vectors: Floats, labels: Ints) -> float:

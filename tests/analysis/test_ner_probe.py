@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from elmokit.analysis.probes.linear import Training, Vectors
-from elmokit.analysis.probes.ner import probe_ner, read_ner, span_f1
+from elmokit.analysis.probes.ner import NER, read_ner, span_f1
 from elmokit.errors import InputError
 
 SENTENCE = "a x x O\nPeter x x I-PER\nSmith x x I-PER\nRome x x I-LOC\n\n"
@@ -26,7 +26,8 @@ def embed(sentences: Sequence[Sequence[str]]) -> list[Vectors]:
 def test_probe_counts_spans_and_not_tokens(tmp_path: Path) -> None:
     """Test has three entities; the probe finds two and splits the third, so that it predicts four."""
     write_all(tmp_path, SENTENCE + "Rome x x I-PER\nPeter x x I-PER\n\n")
-    found = probe_ner(embed, tmp_path, seeds=[0, 1], training=Training(epochs=30, batch_size=8, learning_rate=0.05))
+    training = Training(epochs=30, batch_size=8, learning_rate=0.05)
+    found = NER.probe(embed, NER.read_sets(tmp_path), seeds=[0, 1], training=training)
     assert found.metric == "span F1"
     assert found.best.dev == (1, 1)
     assert found.best.test == pytest.approx([2 * 2 / (3 + 4)] * 2)
@@ -48,4 +49,4 @@ def test_a_missing_file(tmp_path: Path) -> None:
     write_all(tmp_path, SENTENCE)
     (tmp_path / "eng.testb").unlink()
     with pytest.raises(InputError, match=r"must have one file \*eng\.testb"):
-        probe_ner(embed, tmp_path)
+        NER.read_sets(tmp_path)

@@ -29,15 +29,15 @@ from elmokit.analysis.usage.shift import compare
 from elmokit.analysis.wsd.nearest import ALL, FIRST_SENSE
 from elmokit.analysis.wsd.report import chart_scores
 from elmokit.analysis.wsd.votes import ALL_VIEWS, OWN, PRIOR_ONLY, VECTORS_ONLY
-from elmokit.tasks.compare import Comparison, Side
+from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.config import read_task_config
 
 TOKENS = ("They", "play", ".")
 
 
 def scores(low: float) -> Comparison:
-    baseline = Side("baseline", "baseline", (low, low + 1), (low, low + 1))
-    other = Side("elmo", "+ ELMo", (low + 2, low + 3), (low + 2, low + 4), 0.1)
+    baseline = VariantScores("baseline", "baseline", (low, low + 1), (low, low + 1))
+    other = VariantScores("elmo", "+ ELMo", (low + 2, low + 3), (low + 2, low + 4), 0.1)
     return Comparison("srl", "f1", (1, 2), baseline, (other,))
 
 

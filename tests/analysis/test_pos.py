@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from elmokit.analysis.probes.linear import Training, Vectors
-from elmokit.analysis.probes.pos import PosExample, probe_pos, read_conllu, read_pos
+from elmokit.analysis.probes.pos import PosExample, pos_task, read_conllu, read_pos
 from elmokit.errors import ConfigError, InputError
 from tests.data import DATA, needs_data
 
@@ -66,9 +66,11 @@ def test_probe(tmp_path: Path) -> None:
         write(
             tmp_path / f"{name}.conllu", [[row(str(n + 1), w, *table[w]) for n, w in enumerate(["a", "bb", "a"])]] * 8
         )
-    found = probe_pos(embed, tmp_path, seeds=[0], training=FAST)
+    task = pos_task("xpos")
+    found = task.probe(embed, task.read_sets(tmp_path), seeds=[0], training=FAST)
     assert (found.chosen, found.metric, found.best.dev, found.best.test) == ("layer 0", "accuracy", (1,), (1,))
-    found = probe_pos(embed, tmp_path, tags="upos", seeds=[0], training=FAST, max_sentences=3)
+    task = pos_task("upos")
+    found = task.probe(embed, task.read_sets(tmp_path, 3), seeds=[0], training=FAST)
     assert (found.best.dev, found.best.test) == ((1,), (0,))
 
 

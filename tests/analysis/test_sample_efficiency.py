@@ -14,18 +14,18 @@ from elmokit.analysis.tasks.sample_efficiency import (
     DataNeeded,
     EpochsToBaseline,
     Point,
+    analyze_sample_efficiency,
     chart_curve,
     find_budget,
     find_curve,
     find_need,
     find_race,
-    report_curve,
     say_data,
     say_epochs,
     share_variants,
 )
 from elmokit.errors import InputError
-from elmokit.tasks.compare import Comparison, Side
+from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.variants import run_all
 from tests.tasks.conftest import settings
@@ -82,8 +82,8 @@ def curve_of(baseline: Sequence[float], elmo: Sequence[float], races: Sequence[E
     """Two seeds of each score, a point up and a point down."""
     points = []
     for share, without, with_it in zip(SHARES[-len(baseline) :], baseline, elmo, strict=True):
-        sides = [Side("b", "baseline", (0.0,) * 2, (without - 1, without + 1))]
-        sides += [Side("e", "+ ELMo", (0.0,) * 2, (with_it - 1, with_it + 1), 0.5)]
+        sides = [VariantScores("b", "baseline", (0.0,) * 2, (without - 1, without + 1))]
+        sides += [VariantScores("e", "+ ELMo", (0.0,) * 2, (with_it - 1, with_it + 1), 0.5)]
         scores = Comparison("ner", "f1", (1, 2), sides[0], (sides[1],))
         points.append(
             Point(share, round(1000 * share), scores, tuple(races) or (EpochsToBaseline(50.0, 12.0, 3.0),) * 2)
@@ -221,7 +221,8 @@ def test_real_runs_make_a_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             assert race.best == result["dev"]["f1"]
             steps_an_epoch = 5 if point.share == 1 else 1
             assert race.baseline == result["best_step"] / steps_an_epoch
-    report = report_curve(curve, runs, least_steps=7)
+    report = analyze_sample_efficiency(experiment, str(tmp_path / "bilm"), fractions=[1.0, 0.1], least_steps=7)
+    assert len(launched) == 8
     (table,) = (block for block in report.blocks if isinstance(block, Table))
     assert sum(isinstance(block, Chart) for block in report.blocks) == 1
     assert [row[:2] for row in table.rows] == [("10%", 4), ("100%", 40)]

@@ -40,7 +40,7 @@ def word(number: int, pos: str = "noun") -> Word:
 def build_index() -> SenseIndex:
     senses = {word(w): tuple(key(w, s) for s in range(3)) for w in range(NUM_WORDS)}
     numbers = {k: s + 1 for keys in senses.values() for s, k in enumerate(keys)}
-    return SenseIndex(numbers, dict.fromkeys(numbers, 0), senses)
+    return SenseIndex(numbers, senses)
 
 
 INDEX = build_index()

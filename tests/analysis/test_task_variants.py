@@ -8,8 +8,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from elmokit.analysis.report import Chart, Table
-from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, Study, report_study, study_variants
-from elmokit.tasks.compare import Comparison, Side
+from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, Study, analyze_mixing, report_study
+from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.variants import BASELINE, Experiment, Runs, run_all
 from tests.tasks.experiments import build_experiment, run_in_process, write_experiment
@@ -57,10 +57,10 @@ def test_the_paper_s_rows_are_ours(study: Study) -> None:
 
 def fake(task: str, study: Study) -> tuple[Comparison, Runs]:
     """Scores of 10, 20 … by row, and runs that know only what a report asks of them."""
-    sides = [Side("baseline", "baseline", (5.0, 7.0), (10.0, 12.0))]
+    sides = [VariantScores("baseline", "baseline", (5.0, 7.0), (10.0, 12.0))]
     for number, variant in enumerate(study.variants("model"), 2):
         score = 10.0 * number
-        sides.append(Side(variant.name, variant.label, (score, score), (score, score + 2), number / 1000))
+        sides.append(VariantScores(variant.name, variant.label, (score, score), (score, score + 2), number / 1000))
     result = {
         "data": {name: [{"name": f"{name}.txt", "sha256": "0"}] for name in ("train", "dev", "test")},
         "bilm": {"name": "model", "fingerprint": "0123456789abcdef"},
@@ -139,6 +139,6 @@ def test_what_is_mixed_is_what_the_rows_say(tmp_path: Path, monkeypatch: pytest.
         assert (own["gamma"] == 1) == name.endswith("no-gamma")
     spread = {name: max(own["layer_weights"]) - min(own["layer_weights"]) for name, own in mixes.items()}
     assert 0 < spread["lambda-1"] < spread["lambda-0.001"] / 2
-    report = report_study(MIXING, study_variants(MIXING, runs, model), runs)
+    report = analyze_mixing(experiment, model)
     assert report.figures["mixes"]["last"] == [[mixes["last"]]]
     assert [side["name"] for side in report.figures["others"]] == list(MIXING.rows)

@@ -37,7 +37,7 @@ class TestIndex:
         assert index.first_sense(BANK) == "bank%1:17:01::"
         assert index.first_sense(Word("bank", "verb")) is None
         assert index.senses[Word("kind", "adj")] == ("kind%3:00:00::", "kind%5:00:00:good:01")
-        assert (index.numbers["bank%1:14:00::"], index.tag_counts["bank%1:14:00::"]) == (2, 20)
+        assert index.numbers["bank%1:14:00::"] == 2
         assert index.in_order(["x%1:01:00::", "bank%1:06:00::", "bank%1:17:01::"])[0] == "bank%1:17:01::"
         assert index.in_order(["x%1:01:00::", "bank%1:06:00::"])[1] == "x%1:01:00::"
 

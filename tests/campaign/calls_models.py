@@ -20,7 +20,8 @@ from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import FinetuneConfig, PretrainConfig, read_run
 from elmokit.training.finetuning import add_softmax, extend_vocabulary, finetune
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 from tests.campaign.row import INF, NAN, Kit, Row, row
 
 
@@ -144,6 +145,7 @@ SETTINGS: list[Row] = [
     row("config-kind", lambda k: elmokit.ElmoConfig(input={"kind": "bytes"}), "input", ValueError),
     row("config-filters", lambda k: CharacterInput(filters=()), "filters", ValueError),
     row("config-wide", lambda k: CharacterInput(filters=((60, 4),)), "max_characters", ValueError),
+    row("config-tokens", lambda k: elmokit.TokenInput(width=3), "width", ValueError),
     row("config-layers", lambda k: LstmStack(num_layers=0), "num_layers", ValueError),
     row("config-huge", lambda k: LstmStack(cell_dim=10**12), "cell_dim", ValueError),
     row("config-nan", lambda k: LstmStack(cell_clip=NAN), "cell_clip", ValueError),

@@ -10,16 +10,16 @@ from elmokit.analysis.neighbors.build import open_index
 from elmokit.analysis.neighbors.contexts import NeighborOptions, find_neighbors, locate_word
 from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Chart, Report
+from elmokit.analysis.usage.analyze import UsageOptions, analyze_senses
 from elmokit.analysis.usage.groups import induce
 from elmokit.analysis.usage.occurrences import Corpus, check_word, collect
-from elmokit.analysis.usage.questions import UsageOptions, describe_usage
 from elmokit.analysis.wsd.data import read_wsd_data
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.coref.files import read_documents
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.ner.reader import read_conll2003, read_wnut
-from elmokit.tasks.nli.reader import read_nli, split_by_premise
+from elmokit.tasks.nli.reader import read_nli
 from elmokit.tasks.qa.reader import read_squad
 from elmokit.tasks.registry import TASKS, find_task
 from elmokit.tasks.runner import TaskFiles, train_task
@@ -56,8 +56,7 @@ def _corpus(kit: Kit) -> Corpus:
 
 
 def _usage(kit: Kit, **options: Any) -> object:
-    store = LayerStore(kit.embedder, kit.new("layers"))
-    return describe_usage(store, (_corpus(kit),), UsageOptions(**{"forms": ("play",), **options}))
+    return analyze_senses(kit.embedder, (_corpus(kit),), UsageOptions(**{"forms": ("play",), **options}))
 
 
 def _index(kit: Kit) -> Any:
@@ -86,7 +85,6 @@ TASK: list[Row] = [
     ),
     row("nli-keys", lambda k: _all("nli", k, "nli.jsonl"), "nli.jsonl", InputError),
     row("nli-input", lambda k: list(read_nli(k.file("nli.jsonl"), input="raw")), "input 'raw'", ConfigError),
-    row("nli-share", lambda k: split_by_premise([], share=2.0), "share|2.0", InputError),
     row("squad-json", lambda k: _all("squad", k, "broken.json"), "broken.json|not JSON", InputError),
     row("squad-list", lambda k: _all("squad", k, "list.json"), "list.json|data", InputError),
     row("squad-title", lambda k: _all("squad", k, "squad.json"), "squad.json|title", InputError),
@@ -107,10 +105,10 @@ TASK: list[Row] = [
     ),
     row("task-config-none", lambda k: read_task_config("ner", None), "preset|None", ConfigError),
     row("task-settings", lambda k: TASKS["ner"].read_settings({"width": 3}), "ner|width", ConfigError),
-    row("load-trained-missing", lambda k: load_trained(k.file("no"), TASKS), "does not exist|task train", FormatError),
-    row("load-trained-model", lambda k: load_trained(k.file("model"), TASKS), "model|task model", FormatError),
-    row("load-trained-version", lambda k: load_trained(k.file("task"), TASKS), "elmokit-task 9", FormatError),
-    row("load-trained-none", lambda k: load_trained(None, TASKS), "path (None)", ConfigError),
+    row("load-trained-missing", lambda k: load_trained(k.file("no")), "does not exist|task train", FormatError),
+    row("load-trained-model", lambda k: load_trained(k.file("model")), "model|task model", FormatError),
+    row("load-trained-version", lambda k: load_trained(k.file("task")), "elmokit-task 9", FormatError),
+    row("load-trained-none", lambda k: load_trained(None), "path (None)", ConfigError),
     row("sets-nothing", lambda k: _sets(k, train=[]), "no training files", InputError),
     row("sets-no-dev", lambda k: _sets(k, dev=[]), "no dev files", InputError),
     row("sets-missing", lambda k: _sets(k, train=["no.conll"]), "no.conll", InputError),
@@ -129,9 +127,9 @@ ANALYSIS: list[Row] = [
     row("index-corpus", lambda k: open_index(k.embedder, 3), "corpus (3)", ConfigError),
     row("index-number", lambda k: open_index(k.embedder, k.file("good.txt"), 3), "folder (3)", ConfigError),
     row("index-nul", lambda k: open_index(k.embedder, k.file("good.txt"), k.new("i\0")), "no file can have"),
-    row("train-task", lambda k: train_task("ner", *_run(k), tasks=TASKS), "task is 'ner'|Task", ConfigError),
-    row("train-task-config", lambda k: train_task(TASKS["ner"], {}, _run(k)[1], tasks=TASKS), "config is {}"),
-    row("train-task-files", lambda k: train_task(TASKS["ner"], _run(k)[0], None, tasks=TASKS), "files is None"),
+    row("train-task", lambda k: train_task("ner", *_run(k)), "task is 'ner'|Task", ConfigError),
+    row("train-task-config", lambda k: train_task(TASKS["ner"], {}, _run(k)[1]), "config is {}"),
+    row("train-task-files", lambda k: train_task(TASKS["ner"], _run(k)[0], None), "files is None"),
     row("train-task-output", lambda k: TaskFiles(["a"], ["b"], None), "output (None)", ConfigError),
     row("index-nothing", lambda k: open_index(k.embedder, None), "corpus|folder", InputError),
     row(

@@ -24,7 +24,8 @@ from elmokit.formats import load, save
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.training.config import PretrainConfig
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 from tests.conftest import build_tiny
 from tests.tasks.conftest import settings, write_entities
 from tests.training.runs import BASE, merge
@@ -114,7 +115,7 @@ def _write_tasks(folder: Path) -> None:
         [str(folder / "train.conll")], [str(folder / "dev.conll")], folder / "tagger", bilm=None, threads=1
     )
     config = settings(num_epochs=1, elmo={"place": "none"})
-    train_task(TASKS["ner"], config, files, tasks=TASKS)
+    train_task(TASKS["ner"], config, files)
     for name in ("compared", "unfinished"):  # as `elmokit task compare` leaves its folder
         for run in ("baseline-1", "elmo-1"):
             shutil.copytree(folder / "tagger", folder / name / run)

@@ -49,15 +49,10 @@ SPEAKERS = {
 }
 """Modules whose sentences name options of the command that runs, and all commands that can print them."""
 OWN_COMMAND = {
-    "training/pretraining.py": {
-        "--output": "pretrain",
-        "--init": "pretrain",
-        "--skip-tokens": "pretrain",
-        "--vocab": "pretrain",
-    },
+    "training/pretraining.py": {"--init": "pretrain", "--vocab": "pretrain"},
+    "training/run.py": {"--output": "pretrain", "--init": "pretrain", "--skip-tokens": "pretrain"},
+    "training/run_text.py": {"--skip-tokens": "pretrain", "--vocab": "pretrain", "--errors": "corpus shard"},
     "training/loop.py": {"--init": "pretrain"},
-    "corpus/survey.py": {"--errors": "corpus shard"},
-    "formats/packaged.py": {"--float16": "convert"},
     "recognize.py": {"--resume": "pretrain", "--model": "embed", "--vocab": "pretrain", "--index": "analyze neighbors"},
 }
 """Options that a sentence names together with their command, or that only one command can bring up."""

@@ -12,7 +12,7 @@ import pytest
 
 import elmokit
 from elmokit.analysis.embed import layers_of
-from elmokit.analysis.probes.pos import probe_pos
+from elmokit.analysis.probes.pos import pos_task
 from elmokit.embedding.embedder import Embedder
 from elmokit.model.bilm import BiLM
 from elmokit.tasks.layer_store import LayerStore
@@ -74,7 +74,8 @@ def test_both_tags_beside_the_paper(pos: Call, folder: Path, bilm: BiLM) -> None
     assert found["tokens"] == {"train": 80, "dev": 32, "test": 24}
     assert found["seeds"] == [0, 5]
     for tags in ("xpos", "upos"):
-        expected = probe_pos(layers_of(Embedder(bilm, threads=1)), folder / "bank", tags=tags, seeds=[0, 5])
+        task = pos_task(tags)
+        expected = task.probe(layers_of(Embedder(bilm, threads=1)), task.read_sets(folder / "bank"), seeds=[0, 5])
         assert found["tags"][tags]["chosen"] == expected.chosen
         for name, candidate in expected.candidates.items():
             assert found["tags"][tags]["candidates"][name]["test"] == pytest.approx(100 * candidate.test_mean, abs=5)
@@ -95,7 +96,7 @@ def test_one_seed_has_no_deviation_and_penn_tags_are_xpos(pos: Call) -> None:
 
 
 def test_layers_are_computed_once(pos: Call, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.setattr(import_module("elmokit.cli.analyze.pos"), "QUICK_SENTENCES", 3)
+    monkeypatch.setattr(import_module("elmokit.cli.analyze.probes"), "QUICK_SENTENCES", 3)
     first = pos("--data", "bank", "--seeds", "1", "--json")
 
     def refuse(*_: Any, **__: Any) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from elmokit.cli.runs_bar import describe_run, runs_bar
+from elmokit.cli.progress import describe_run, runs_bar
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
@@ -120,15 +120,17 @@ def test_how_far_a_run_has_come(tmp_path: Path) -> None:
 def test_runs_under_way_are_shown(tmp_path: Path, terminal: Terminal) -> None:
     for name in ("one", "two", "three"):
         (tmp_path / name).mkdir()
-    (tmp_path / "one/result.json").write_text("{}")
-    (tmp_path / "two/log.jsonl").write_text('{"step": 7, "heldout_f1": 50}\n')
+    (tmp_path / "one/log.jsonl").write_text('{"step": 9}\n')
     shown = terminal()
-    with runs_bar([tmp_path / name for name in ("one", "two", "three")], "f1") as embedding:
-        assert embedding is not None
-        embedding(1, 4)
-    for text in ("1/3", "embedding", "1/4", "two: step 7, dev f1 50.00"):
+    with runs_bar(tmp_path, 3, "f1") as (on_embedding, on_runs):
+        assert on_embedding is not None and on_runs is not None
+        (tmp_path / "two/log.jsonl").write_text('{"step": 7, "heldout_f1": 50}\n')
+        on_runs(1, 3)
+        on_embedding(1, 4)
+    for text in ("1/3", "embedding", "25%", "two: step 7, dev f1 50.00"):
         assert text in shown.getvalue()
     assert "three" not in shown.getvalue()
+    assert "one" not in shown.getvalue(), "its log is of an earlier command"
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,7 @@ COMMANDS = [
     ["analyze", "senses", "play", "--corpus", "in.txt", "--against", "missing.txt"],
     ["analyze", "wsd", "--data", "missing"],
     ["analyze", "pos", "--data", "missing"],
+    ["analyze", "ner", "--data", "missing"],
     ["analyze", "layer-weights", "missing"],
     ["analyze", "learning-curves", "missing"],
 ]

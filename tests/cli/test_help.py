@@ -27,13 +27,14 @@ WRITES = [
     "analyze neighbors",
     "analyze wsd",
     "analyze pos",
+    "analyze ner",
     "analyze layer-weights",
     "analyze learning-curves",
     "analyze senses",
 ]
 NEED_MORE = {
     *("task train", "task evaluate", "task predict", "task compare"),
-    *(f"analyze {name}" for name in ("pos", "wsd", "layer-weights", "learning-curves", "mixing", "placement")),
+    *(f"analyze {name}" for name in ("pos", "ner", "wsd", "layer-weights", "learning-curves", "mixing", "placement")),
     "analyze sample-efficiency",
 }
 """Commands whose examples name files that only a user of tasks has, or that need a compiler."""

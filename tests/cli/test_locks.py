@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.filesystem import FolderLock
 from elmokit.formats import save
+from elmokit.locks import FolderLock
 from tests.conftest import build_tiny
 from tests.running import Call, assert_one_line
 from tests.tasks.conftest import write_entities

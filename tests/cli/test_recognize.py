@@ -123,7 +123,7 @@ def _make_runs(folder: Path) -> None:
     (folder / "ner.conll").write_text(NER, encoding="utf-8")
     own = [str(folder / "ner.conll")]
     config = task_settings(elmo={"place": "none"}, num_epochs=1)
-    train_task(TASKS["ner"], config, TaskFiles(own, own, folder / "taskrun"), tasks=TASKS)
+    train_task(TASKS["ner"], config, TaskFiles(own, own, folder / "taskrun"))
     for name in ("run", "taskrun"):
         ignored = ("result.json",) if name == "taskrun" else ("result.json", "model")
         shutil.copytree(folder / name, folder / f"half-{name}", ignore=shutil.ignore_patterns(*ignored))
@@ -252,7 +252,7 @@ def test_a_finished_run_stands_for_its_model(zoo: Path, run: Call) -> None:
     assert fingerprint(load(zoo / "run")) == fingerprint(load(zoo / "run" / "model"))
     done = run("info", "run", "--json")
     assert done.returncode == 0 and Path(json.loads(done.stdout)["path"]) == Path("run/model")
-    assert load_trained(zoo / "taskrun", TASKS).table.words == load_trained(zoo / "taskrun/model", TASKS).table.words
+    assert load_trained(zoo / "taskrun").table.words == load_trained(zoo / "taskrun/model").table.words
     own, model = (run("task", "evaluate", "ner", name, "ner.conll") for name in ("taskrun", "taskrun/model"))
     assert (own.returncode, own.stdout) == (0, model.stdout)
 

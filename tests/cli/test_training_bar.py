@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from elmokit.cli.training_bar import training_bar
+from elmokit.cli.progress import training_bar
 from elmokit.training.loop import Progress
 
 

@@ -1,5 +1,6 @@
 """Counting, checking and sharding: the same with any number of processes, and right about what is wrong."""
 
+import hashlib
 import json
 import subprocess
 import sys
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from elmokit.corpus import blocks, check, counting
+from elmokit.corpus import blocks, check, survey
 from elmokit.corpus import shards as shards_module
 from elmokit.corpus.blocks import Block, map_blocks
 from elmokit.corpus.check import check_corpus
@@ -23,7 +24,7 @@ from elmokit.text.files import find_files
 from elmokit.text.input_kind import InputKind
 from elmokit.text.lines import read_sentences
 from elmokit.text.vocabulary import SPECIALS, Vocabulary, read_vocabulary, write_vocabulary
-from tests.corpus.texts import sentences_of, write_files
+from tests.corpus.texts import count_opens, sentences_of, write_files
 
 PROSE = Path(__file__).parents[1] / "fixtures/prose.txt"
 
@@ -120,7 +121,7 @@ def test_counts_of_more_words_than_can_be_held(
         counts = count_words(paths, processes=1, max_distinct=10)
     assert len(caught) == 1
     assert counts == {"often": 35} | {f"rare{number}": 1 for number in range(30, 35)}
-    monkeypatch.setattr(check, "WordCounts", partial(counting.WordCounts, 10))
+    monkeypatch.setattr(check, "WordCounts", partial(survey.WordCounts, 10))
     report = check_corpus(paths, processes=1)
     assert report.num_distinct == 6
     assert report.notes == ["num_distinct leaves out words that were seen at most 3 times."]
@@ -261,6 +262,38 @@ def test_shards_are_the_same_with_any_number_of_processes(tmp_path: Path, monkey
     assert contents[0] == contents[1]
     assert len(contents[0]) == 5
     assert contents[0]["shard-00000.txt.xz"] != contents[2]["shard-00000.txt.xz"]
+
+
+@pytest.mark.parametrize("compression", ["xz", "gz", "none"])
+def test_digests_are_those_of_the_files(
+    paths: list[Path], kind: InputKind, compression: Compression, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shards_module, "_MAX_CHUNK_BYTES", 10)
+    paths[2].write_bytes(paths[2].read_bytes() + b"after the xz stream" * 1000)  # skipped by the reader
+    output = tmp_path / "out"
+    summary = write_shards(paths, output, num_shards=3, input=kind, compression=compression, processes=1)
+    for described, folder in ((summary.sources, paths[0].parent), (summary.shards, output)):
+        for one in described:
+            content = (folder / one["name"]).read_bytes()
+            assert (one["num_bytes"], one["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_one_pass_over_the_text(paths: list[Path], kind: InputKind, tmp_path: Path, processes: int) -> None:
+    heldout = tmp_path / "heldout.txt"
+    heldout.write_text("one two three four five six\n")
+    passes = {
+        "check": lambda: check_corpus(paths, input=kind, heldout=[heldout], processes=processes),
+        "count": lambda: count_words(paths, input=kind, processes=processes),
+        "shard": lambda: write_shards(paths, tmp_path / "out", num_shards=2, input=kind, processes=processes),
+        "survey": lambda: survey.survey_corpus(paths, input=kind, heldout=["a b c d e"], processes=processes),
+    }
+    for name, read in passes.items():
+        with count_opens() as opens:
+            read()
+        assert {path.name: opens[str(path)] for path in paths} == {path.name: 1 for path in paths}, name
+        assert opens[str(heldout)] == (name == "check")
+        assert not [path for path in opens if "shard-" in path and opens[path] > 2], name  # written and synced
 
 
 def test_every_shard_is_a_sample_of_the_whole(tmp_path: Path) -> None:

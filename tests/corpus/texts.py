@@ -3,8 +3,12 @@
 import bz2
 import gzip
 import lzma
-from collections.abc import Callable
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from elmokit.text.input_kind import InputKind
 from elmokit.text.tokenize import tokenize
@@ -22,6 +26,29 @@ COMPRESS: list[tuple[str, Callable[[bytes], bytes]]] = [
     (".xz", lzma.compress),
     (".bz2", bz2.compress),
 ]
+
+_open_counts: list[Counter[str]] = []
+
+
+def _note_opening(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "open" and _open_counts:
+        _open_counts[-1][str(arguments[0])] += 1
+
+
+@contextmanager
+def count_opens() -> Iterator[Counter[str]]:
+    """How often this process opens each file meanwhile, by path."""
+    if _note_opening not in _hooks:  # a hook cannot be removed
+        sys.addaudithook(_note_opening)
+        _hooks.append(_note_opening)
+    _open_counts.append(Counter())
+    try:
+        yield _open_counts[-1]
+    finally:
+        _open_counts.pop()
+
+
+_hooks: list[Callable[..., None]] = []
 
 
 def write_files(folder: Path, texts: list[str], *, compressed: bool = True) -> list[Path]:

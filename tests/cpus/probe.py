@@ -10,8 +10,8 @@ import hashlib
 import json
 import sys
 
+import numpy as np
 import torch
-from numpy._core._multiarray_umath import __cpu_features__
 from torch import Tensor
 
 from elmokit.native.library import find_library
@@ -31,8 +31,13 @@ def observe() -> dict[str, str]:
         "bits of float64 products": _digest(left.double() @ right.double()),
         "bits of convolutions": _digest(torch.nn.functional.conv1d(signal, filters)),
         "bits of sums": _digest(left.sum(1)),
-        "numpy's vectors": " ".join(name for name, used in __cpu_features__.items() if used),
+        "numpy's vectors": _numpy_features(),
     }
+
+
+def _numpy_features() -> str:
+    found = np.show_config("dicts")["SIMD Extensions"].get("found", [])
+    return " ".join(found)
 
 
 def _digest(result: Tensor) -> str:

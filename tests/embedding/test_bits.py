@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from elmokit.embedding.embedder import Embedder, Layers, State
+from elmokit.embedding.embedder import Embedder, State
+from elmokit.embedding.pooling import Layers
 from elmokit.embedding.verify import SHA256, verify_bits
 from elmokit.model.bilm import BiLM
 from elmokit.native.library import NativeLibrary

@@ -30,8 +30,8 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError, WeightsError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.infer import PortableEngine
-from elmokit.native.library import NativeLibrary
 from elmokit.model.engines.plain import PlainEngine
+from elmokit.native.library import NativeLibrary
 from tests.tolerances import assert_close
 
 ROOT = Path(__file__).parents[2]

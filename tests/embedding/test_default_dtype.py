@@ -18,7 +18,8 @@ from elmokit.scoring.perplexity import measure_perplexity
 from elmokit.scoring.sentences import score_sentences
 from elmokit.scoring.substitutes import find_substitutes
 from elmokit.training.config import PretrainConfig
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 from tests.conftest import build_tiny
 from tests.training.runs import BASE, merge, write_corpus
 

@@ -71,7 +71,7 @@ class TestHdf5(DumpContract):
         records = make_records(META, [("a",), ("b", "c"), ()])
         write_dump(records, path, META)
         with open_embeddings(path) as embeddings:
-            monkeypatch.setattr(hdf5.OwnDump, "read_sentence", lambda *args: pytest.fail("read"))
+            monkeypatch.setattr(hdf5._OwnDump, "read_sentence", lambda *args: pytest.fail("read"))
             assert (embeddings.find("b c"), embeddings.find("x"), embeddings.find("")) == ([1], [], [2])
 
     def test_damaged_tables_are_reported(self, path: Path) -> None:

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from elmokit.cli.layers import parse_layers
+from elmokit.cli.options import parse_layers
 from elmokit.embedding.pooling import Layers, parse_selection
 from elmokit.errors import ElmokitWarning
 

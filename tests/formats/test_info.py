@@ -3,8 +3,10 @@ import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from elmokit.formats import SaveFormat, describe, save
+from elmokit.cli.main import app
+from elmokit.formats import SaveFormat, describe, remote, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from tests.contracts.format import Tiny, save_quietly
@@ -48,6 +50,18 @@ def test_many_langs(tmp_path: Path) -> None:
     info = describe(write_many_langs(tmp_path / "m"))
     assert info.format == "many-langs"
     assert sorted(info.files) == ["char.dic", "config.json", "encoder.pkl", "token_embedder.pkl", "word.dic"]
+
+
+def test_publisher_and_license(bilm: BiLM, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    save(bilm, tmp_path / "m", format="bilm")
+    monkeypatch.setattr(remote, "fetch_published", lambda model: tmp_path / "m")
+    info = describe("original")
+    assert (info.publisher, info.languages) == ("AllenNLP", ("en",))
+    assert info.license is not None and "no license is stated" in info.license
+    local = describe(tmp_path / "m")
+    assert (local.publisher, local.note, local.license) == (None, None, None)
+    rows = CliRunner().invoke(app, ["info", "original"]).stdout
+    assert f"publisher    AllenNLP\nnote         {info.note}\nlicense      {info.license}\n" in rows
 
 
 def test_as_json(bilm: BiLM, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from elmokit import filesystem
+from elmokit import locks
 from elmokit.errors import DownloadError, FormatError
 from elmokit.formats.published import PublishedModel, RemoteFile
 from elmokit.formats.remote import cache_directory, fetch_published
@@ -155,8 +155,8 @@ def test_names_cannot_leave_the_cache() -> None:
 @contextmanager
 def without_fcntl() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(filesystem, "fcntl", None)
-        patch.setattr(filesystem, "WAIT_SECONDS", 0.001)
+        patch.setattr(locks, "fcntl", None)
+        patch.setattr(locks, "WAIT_SECONDS", 0.001)
         yield
 
 
@@ -187,7 +187,7 @@ def test_threads_at_once_download_once(
 
 
 def test_a_lock_that_nobody_gives_back_is_named(server: LoopbackServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(filesystem, "WAIT_POLLS", 2)
+    monkeypatch.setattr(locks, "WAIT_POLLS", 2)
     folder = cache_directory() / "many-langs" / "de"
     folder.mkdir(parents=True)
     (folder / ".lock").touch()

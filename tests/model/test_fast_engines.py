@@ -56,7 +56,12 @@ class TestSmallChunks(FastContract):
         monkeypatch.setattr(infer, "_TABLE_BYTES", 1)
 
 
-class TestNativeSmallChunks(TestSmallChunks):
+class TestNativeSmallChunks(FastContract):
+    @pytest.fixture(autouse=True)
+    def _no_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(infer, "_CHUNK_BYTES", 1)
+        monkeypatch.setattr(infer, "_TABLE_BYTES", 1)
+
     @pytest.fixture(autouse=True)
     def _use_library(self, library: NativeLibrary) -> None:
         self.engine = NativeEngine(library)

@@ -1,6 +1,7 @@
 """Building the native library: compilers that are missing, fail, hang or know less; and what a build leaves behind."""
 
 import os
+import platform
 import shutil
 import stat
 import sys
@@ -34,7 +35,7 @@ def test_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_a_processor_without_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_compiler(tmp_path, monkeypatch, "sys.exit(0)")
-    monkeypatch.setattr(build.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     with pytest.raises(BuildError, match="no sources for processors of kind 'riscv64'"):
         build_library(tmp_path / "library.so")
 
@@ -49,7 +50,7 @@ def test_a_compiler_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_a_compiler_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_compiler(tmp_path, monkeypatch, "time.sleep(60)")
     monkeypatch.setattr(build, "_PER_KIND", ("infer.c",))
-    monkeypatch.setattr(build, "_KINDS", {build.platform.machine(): {"baseline": ()}})
+    monkeypatch.setattr(build, "_KINDS", {platform.machine(): {"baseline": ()}})
     with pytest.raises(BuildError, match=r"no answer within 0\.2 seconds"):
         build_library(tmp_path / "library.so", seconds=0.2)
 

@@ -162,7 +162,9 @@ def test_a_precision_that_the_processor_lacks(engine_environment: pytest.MonkeyP
     engine_environment.setenv("ELMOKIT_CPU", "avx2")
     if find_library() is None:
         pytest.skip(describe_library())
-    with pytest.raises(ConfigError, match=r"'bfloat16' is not available: this processor has no .* choose float32 or auto"):
+    with pytest.raises(
+        ConfigError, match=r"'bfloat16' is not available: this processor has no .* choose float32 or auto"
+    ):
         Embedder(bilm, precision="bfloat16")
     assert Embedder(bilm, precision="auto").precision == "float32"
     with pytest.raises(ConfigError, match="precision 'float8' is unknown: choose float32, bfloat16, int8 or auto"):

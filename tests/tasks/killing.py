@@ -27,7 +27,6 @@ from tests.tasks.conftest import files, settings, write_data
 from tests.training.killing import TrainingMoments
 
 SENTENCES = [("a", "b"), ("c",), ("d", "e", "f")]
-TASKS = {"ner": Ner()}
 KINDS: dict[str, dict[str, Any]] = {
     "frozen": {
         "num_epochs": 2,
@@ -96,7 +95,7 @@ def kill_runs(folder: Path, kind: str, num_points: int) -> list[dict[str, Any]]:
         moments = TrainingMoments(output, deadly)
         moments.count(StoreWriter, "add")
         own = files(data, output / "run", layers_folder=output / "layers", resume=True)
-        train_task(TASKS["ner"], settings(**KINDS[kind]), own, tasks=TASKS)
+        train_task(Ner(), settings(**KINDS[kind]), own)
         return moments.names
 
     status, names = in_fork(lambda: train(folder / "whole"))

@@ -54,8 +54,6 @@ def test_a_batch_of_short_tokens_is_wide_enough_for_a_filter_of_three() -> None:
     types = plain().batch([(("a", ".", "a"),)]).types
     assert types.char_ids.tolist() == [[0, 0, 0], [98, 0, 0], [47, 0, 0]]
     assert types.rows.tolist() == [[1, 2, 1]]
-    lookup = TokenLookup(TABLE, store=None, indexer=None, max_characters=5)
-    assert lookup.batch([(("abcdefgh",),)]).types.char_ids.tolist() == [[0] * 5, [98, 99, 100, 101, 102]]
 
 
 def test_tokens_that_no_utf8_can_write() -> None:
@@ -92,17 +90,6 @@ def test_a_live_model_gives_what_the_store_has(kind: str, tiny: Callable[[str], 
     torch.testing.assert_close(layers[:, kept.mask], kept.layers[:, kept.mask], rtol=1e-3, atol=1e-5)
     (one,), (other,) = inputs[0](live), inputs[1](kept)
     torch.testing.assert_close(one[kept.mask], other[kept.mask], rtol=1e-3, atol=1e-3)
-
-
-def test_moving_a_batch_moves_all_of_it(bilm: BiLM, store: LayerStore) -> None:
-    lookup = TokenLookup(TABLE, store=store, indexer=bilm.indexer)
-    moved = lookup.batch(TEXTS).to(torch.device("meta"))
-    assert moved.layers is not None and moved.live is not None
-    parts = (moved, moved.types, moved.live)
-    tensors = [value for part in parts for value in vars(part).values() if isinstance(value, torch.Tensor)]
-    assert [tensor.device.type for tensor in tensors] == ["meta"] * 7
-    bare = plain().batch(TEXTS).to(torch.device("meta"))
-    assert bare.layers is None and bare.live is None
 
 
 @pytest.mark.parametrize("empty", [(), ((),), ((), ())])

@@ -40,12 +40,11 @@ def test_tabs_keep_spaces_and_empty_columns(tmp_path: Path) -> None:
     assert [row.columns for row in sentence.rows] == [("a b", ""), (" ", "O")]
 
 
-def test_comments_go_with_the_next_sentence(tmp_path: Path) -> None:
+def test_comments_are_skipped(tmp_path: Path) -> None:
     path = write(tmp_path, "# one\n\n#two \na O\n# inside\nb O\n\nc O\n\n# last\n")
     first, second = read_columns(path, PAIR, comments=True)
-    assert first.comments == ("# one", "#two", "# inside")
     assert first.column(0) == ("a", "b")
-    assert second.comments == ()
+    assert second.column(0) == ("c",)
 
 
 def test_hashtags_are_words_without_comments(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def build(name: str, folder: Path) -> Built:
     examples = list(task.read([path], settings, training=True))
     torch.manual_seed(0)
     table = WordTable(sorted({token for sentence in task.sentences(examples) for token in sentence}))
-    filters = task.num_char_filters(settings)
+    filters = task.char_cnn_shape(settings)
     cnn = CharCnn(char_dim=filters[0], num_filters=filters[1], width=filters[2]) if filters else None
     elmo = ElmoInputs(config.elmo, num_layers=LAYERS, width=ELMO)
     vectors = 0.1 * torch.randn(len(table), WORDS)

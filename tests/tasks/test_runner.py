@@ -26,11 +26,9 @@ from tests.conftest import build_tiny
 from tests.tasks.conftest import files, settings, write_entities
 from tests.tasks.killing import outcome
 
-TASKS = {"ner": Ner()}
-
 
 def train(data: dict[str, Any], output: Path, changes: dict[str, Any] | None = None, **extra: Any) -> dict[str, Any]:
-    return train_task(TASKS["ner"], settings(**changes or {}), files(data, output, **extra), tasks=TASKS)
+    return train_task(Ner(), settings(**changes or {}), files(data, output, **extra))
 
 
 def entries(output: Path) -> list[dict[str, Any]]:
@@ -74,7 +72,7 @@ def test_a_run_learns(elmo: dict[str, Any], places: list[str], data: dict[str, A
     assert all(sum(mix["layer_weights"]) == pytest.approx(1) and mix["gamma"] != 1 for mix in result["mixes"])
     assert (tmp_path / "run/model/bilm").is_dir() == elmo.get("tuned", False)
     assert (tmp_path / "layers").exists() == (elmo["place"] != "none" and not elmo.get("tuned"))
-    figures = evaluate_task(load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new"), data["test"])
+    figures = evaluate_task(load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new"), data["test"])
     assert figures == result["test"]
 
 
@@ -83,7 +81,7 @@ def test_an_evaluation_tells_how_far_it_is(data: dict[str, Any], tmp_path: Path)
     embedded: list[tuple[int, int]] = []
     predicted: list[tuple[int, int]] = []
     evaluate_task(
-        load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new"),
+        load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new"),
         data["test"],
         embedding=lambda *pair: embedded.append(pair),
         predicting=lambda *pair: predicted.append(pair),
@@ -136,10 +134,9 @@ def test_what_a_run_leaves(data: dict[str, Any], tmp_path: Path) -> None:
     embedded: list[tuple[int, int]] = []
     config = settings(num_epochs=3, seed=5)
     result = train_task(
-        TASKS["ner"],
+        Ner(),
         config,
         files(data, tmp_path / "deep/run"),
-        tasks=TASKS,
         report=lambda progress, figures: heard.append(progress.step),
         embedding=lambda done, total: embedded.append((done, total)),
     )
@@ -168,9 +165,9 @@ def test_what_a_run_leaves(data: dict[str, Any], tmp_path: Path) -> None:
     best = max((entry["heldout_f1"], -entry["step"]) for entry in entries(output) if "heldout_f1" in entry)
     assert best == (result["dev"]["f1"], -result["best_step"])
     predictions = [json.loads(line) for line in (output / "predictions.jsonl").read_text().splitlines()]
-    examples = list(TASKS["ner"].read([Path(data["test"][0])], None, training=False))  # type: ignore[arg-type]
+    examples = list(Ner().read([Path(data["test"][0])], None, training=False))  # type: ignore[arg-type]
     assert len(predictions) == 10
-    assert TASKS["ner"].score(examples, predictions) == result["test"]
+    assert Ner().score(examples, predictions) == result["test"]
     assert heard[-1] == 15 and len(heard) == len(entries(output))
     assert embedded[-1][0] == embedded[-1][1] == len(embedded) > 40
 
@@ -215,13 +212,13 @@ def test_word_vectors_are_taken_from_files(data: dict[str, Any], tmp_path: Path)
     words = {"tuned": False, "min_count": 1000}
     result = train({**data, "vectors": vectors}, tmp_path / "run", {"num_epochs": 1, "words": words})
     assert [file["name"] for file in result["data"]["vectors"]] == ["a.vec", "b.txt"]
-    trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=data["layers_folder"])
+    trained = load_trained(tmp_path / "run/model", layers_folder=data["layers_folder"])
     assert trained.table.words == ("Paris", "visited", "Oslo")
     expected = [[1, 2, 3, 0, 0], [4, 5, 6, 0, 0], [0, 0, 0, 7, 8]]
     assert trained.model.inputs.word_table[1:].tolist() == expected
     one = train({**data, "vectors": vectors}, tmp_path / "few", {"num_epochs": 1, "words": {**words, "max_vectors": 1}})
     assert one["steps"] == 5
-    assert load_trained(tmp_path / "few/model", TASKS).table.words == ("Paris", "Oslo")
+    assert load_trained(tmp_path / "few/model").table.words == ("Paris", "Oslo")
 
 
 # --- Stopping --------------------------------------------------------------------------------------------------------
@@ -491,7 +488,7 @@ def test_adadelta_and_word_vectors_that_learn(data: dict[str, Any], tmp_path: Pa
     for tuned in (True, False):
         result = train(data, tmp_path / f"{tuned}", {**adadelta, "words": {"tuned": tuned}})
         assert result["steps"] == 5
-        tables[tuned] = load_trained(tmp_path / f"{tuned}/model", TASKS, bilm=data["bilm"]).model.inputs.word_table
+        tables[tuned] = load_trained(tmp_path / f"{tuned}/model", bilm=data["bilm"]).model.inputs.word_table
     assert tables[True].shape == tables[False].shape and not torch.equal(tables[True], tables[False])
 
 
@@ -529,4 +526,4 @@ def test_pipes_are_refused_before_they_hang(data: dict[str, Any], tmp_path: Path
             train({**data, name: pipe}, tmp_path / "run")
     train(data, tmp_path / "run", {"num_epochs": 1})
     with pytest.raises(InputError, match="pipe is a pipe or a device"):
-        evaluate_task(load_trained(tmp_path / "run/model", TASKS), pipe)
+        evaluate_task(load_trained(tmp_path / "run/model"), pipe)

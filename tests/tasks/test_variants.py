@@ -15,11 +15,11 @@ import pytest
 
 from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, ElmokitError, InputError
-from elmokit.filesystem import FolderLock
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
+from elmokit.locks import FolderLock
 from elmokit.tasks import processes
-from elmokit.tasks.compare import Comparison, Side, compare, deviation, mean_text, p_text, setting_text
+from elmokit.tasks.comparison import Comparison, VariantScores, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.processes import launch, run_parallel
 from elmokit.tasks.runner import TaskFiles, train_task
@@ -29,8 +29,6 @@ from elmokit.tasks.variants import BASELINE, RunDone, Variant, read_predictions,
 from tests.conftest import build_tiny
 from tests.tasks.conftest import files, settings, write_entities
 from tests.tasks.experiments import build_experiment, run_in_process, write_experiment
-
-TASKS = {"ner": Ner()}
 
 
 @pytest.fixture
@@ -81,23 +79,23 @@ def test_a_share_that_leaves_no_example(number: int, share: float) -> None:
 
 def test_a_run_takes_its_share(data: dict[str, Any], tmp_path: Path) -> None:
     config = settings(train_fraction=0.25, num_epochs=1, seed=3)
-    result = train_task(TASKS["ner"], config, files(data, tmp_path / "run"), tasks=TASKS)
+    result = train_task(Ner(), config, files(data, tmp_path / "run"))
     assert result["examples"] == {"train": 10, "dev": 12, "test": 10}
     words = (tmp_path / "run/model/words.txt").read_text(encoding="utf-8").split()
-    examples = list(TASKS["ner"].read([Path(data["train"][0])], None, training=True))  # type: ignore[arg-type]
+    examples = list(Ner().read([Path(data["train"][0])], None, training=True))  # type: ignore[arg-type]
     assert set(words) == {token for example in draw_share(examples, 0.25, 3) for token in example.tokens}
 
 
 def test_a_run_older_than_the_setting_had_all_examples(data: dict[str, Any], tmp_path: Path) -> None:
     own = files(data, tmp_path / "run", resume=True)
-    train_task(TASKS["ner"], settings(num_epochs=1), own, tasks=TASKS)
+    train_task(Ner(), settings(num_epochs=1), own)
     path = tmp_path / "run/result.json"
     result = json.loads(path.read_text())
     del result["config"]["train_fraction"]
     path.write_text(json.dumps(result))
-    assert train_task(TASKS["ner"], settings(num_epochs=1), own, tasks=TASKS) == result
+    assert train_task(Ner(), settings(num_epochs=1), own) == result
     with pytest.raises(ConfigError, match=r"finished run with train_fraction = 1\.0, but now train_fraction = 0\.5"):
-        train_task(TASKS["ner"], settings(num_epochs=1, train_fraction=0.5), own, tasks=TASKS)
+        train_task(Ner(), settings(num_epochs=1, train_fraction=0.5), own)
 
 
 @pytest.mark.parametrize("share", [0, -0.1, 1.01, float("nan"), "all"])
@@ -130,7 +128,7 @@ def test_every_variant_with_every_seed(folder: Path, launched: list[str]) -> Non
         bilm=str(folder / "bilm"),
     )
     config = settings(num_epochs=1, seed=2, elmo={"dropout": 0.25})
-    assert train_task(TASKS["ner"], config, own, tasks=TASKS) == runs.results["elmo"][1]
+    assert train_task(Ner(), config, own) == runs.results["elmo"][1]
     assert runs.results["baseline"][0]["bilm"] is None
     figures = [result["dev"] for result in runs.results["baseline"]]
     assert runs.scores(BASELINE, "dev") == {name: tuple(own[name] for own in figures) for name in figures[0]}
@@ -263,7 +261,7 @@ def test_a_comparison_is_what_the_predictions_say(folder: Path, launched: list[s
     own = variants(folder)
     runs = run_all(experiment, own)
     found = compare(runs, BASELINE, own[1:])
-    task, examples = TASKS["ner"], experiment.test_examples
+    task, examples = Ner(), experiment.test_examples
     counts = []
     for name in ("baseline", "elmo"):
         rows = []
@@ -282,12 +280,13 @@ def test_a_comparison_is_what_the_predictions_say(folder: Path, launched: list[s
 
 
 def test_increase_and_share_of_the_error() -> None:
-    base, better = Side("baseline", "baseline", (80.0,), (70.0, 80.0)), Side("x", "+ x", (1.0,), (80.0, 80.0), 0.01)
+    base = VariantScores("baseline", "baseline", (80.0,), (70.0, 80.0))
+    better = VariantScores("x", "+ x", (1.0,), (80.0, 80.0), 0.01)
     found = Comparison("ner", "f1", (1, 2), base, (better,))
     assert found.increase(better) == 5
     assert found.relative(better) == pytest.approx(20)
     assert found.to_dict()["others"][0]["p"] == 0.01
-    perfect = Comparison("ner", "f1", (1,), Side("baseline", "", (100.0,), (100.0,)), (better,))
+    perfect = Comparison("ner", "f1", (1,), VariantScores("baseline", "", (100.0,), (100.0,)), (better,))
     assert perfect.relative(better) is None
     assert (deviation([1.0, 3.0]), deviation([1.0])) == (pytest.approx(2**0.5), 0.0)
     assert (mean_text([1.0, 3.0]), mean_text([1.0])) == ("2.00 ± 1.41", "1.00")

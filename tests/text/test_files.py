@@ -139,7 +139,11 @@ def test_failures_while_reading_are_those_of_the_file(tmp_path: Path, monkeypatc
         def read(self, size: int | None = -1, /) -> bytes:
             return self.read1(size)
 
-    monkeypatch.setitem(files._OPENERS, ".bad", lambda path, mode: Failing())
+        def peek(self, size: int = 0) -> bytes:
+            return b""
+
+    monkeypatch.setitem(files._OPENERS, ".bad", lambda file, mode: Failing())
+    (tmp_path / "x.bad").write_text("text\n")
     reads: list[Callable[[TextIO], object]] = [list, next, lambda text: text.read(), lambda text: text.readline()]
     for read in reads:
         with pytest.raises(InputError, match=r"x\.bad cannot be read: Input/output error\.$"):

@@ -10,7 +10,8 @@ import torch
 from elmokit.formats import load
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import PretrainConfig
-from elmokit.training.pretraining import RunFiles, RunResult, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles, RunResult
 
 CHARACTERS = {"kind": "characters", "char_dim": 4, "filters": [[1, 4], [2, 4]], "num_highway": 1, "max_characters": 10}
 TOKENS = {"kind": "tokens"}

@@ -17,7 +17,7 @@ from elmokit.scoring.perplexity import measure_perplexity
 from elmokit.text.vocabulary import SPECIALS, Vocabulary, write_vocabulary
 from elmokit.training.config import FinetuneConfig, preset_names, read_run
 from elmokit.training.finetuning import add_softmax, extend_vocabulary, finetune
-from elmokit.training.pretraining import RunFiles, RunResult
+from elmokit.training.run_files import RunFiles, RunResult
 from tests.conftest import SENTENCES, WORDS
 from tests.contracts.format import assert_bit_equal
 from tests.formats.makers import write_many_langs

@@ -12,7 +12,7 @@ import pytest
 
 from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.training.loop import Loop
-from elmokit.training.pretraining import CHANGEABLE, _flatten
+from elmokit.training.run import CHANGEABLE, _flatten
 from elmokit.training.run_folder import request_finish
 from tests.training.runs import count_predictions, outcome, read_log, run, settings, write_corpus
 from tests.training.test_loop import build

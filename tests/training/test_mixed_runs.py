@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,15 +10,19 @@ import pytest
 
 from elmokit.errors import ConfigError, InputError
 from elmokit.formats import load
+from elmokit.model.bilm import BiLM
 from elmokit.scoring.perplexity import measure_parts, measure_perplexity
 from elmokit.text.lines import read_text
-from elmokit.training import pretraining
+from elmokit.training import run as run_module
+from elmokit.training import run_text
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.config import FinetuneConfig, PretrainConfig
 from elmokit.training.finetuning import finetune
-from elmokit.training.heldout import first_predictions, read_heldout, sample_evenly
-from elmokit.training.pretraining import Run, RunFiles
+from elmokit.training.heldout import evaluate_sample, first_predictions, read_heldout, sample_evenly
+from elmokit.training.run import Run
+from elmokit.training.run_files import RunFiles
 from elmokit.training.run_folder import order_of_run
+from tests.corpus.texts import count_opens
 from tests.training.runs import count_predictions, outcome, run, settings, write_corpus, write_sentences
 from tests.training.test_resume import Crash, crash_before
 
@@ -148,8 +153,12 @@ def test_a_run_looks_at_every_heldout_file(
     corpus: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[list[str]] = []
-    original = pretraining._evaluate
-    monkeypatch.setattr(pretraining, "_evaluate", lambda bilm, text: seen.append(list(text)) or original(bilm, text))
+
+    def evaluate(bilm: BiLM, text: Sequence[str]) -> dict[str, float]:
+        seen.append(list(text))
+        return evaluate_sample(bilm, text)
+
+    monkeypatch.setattr(run_module, "evaluate_sample", evaluate)
     config = settings(heldout_tokens=40, loop={"max_steps": 2})
     run(config, corpus, tmp_path / "run")
     paths = sorted(map(Path, corpus["heldout"]))
@@ -222,7 +231,7 @@ def test_weights_make_longer_epochs(corpus: dict[str, Any], tmp_path: Path) -> N
 def test_weights_of_no_file_are_refused_before_the_text_is_read(
     corpus: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pretraining, "survey_corpus", None)
+    monkeypatch.setattr(run_text, "survey_corpus", None)
     with pytest.raises(ConfigError, match=r"the pattern 'wiki-\*' of corpus\.weights decides for no training file"):
         run(settings(corpus={"weights": {"wiki-*": 2}}), corpus, tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -230,5 +239,8 @@ def test_weights_of_no_file_are_refused_before_the_text_is_read(
 
 def test_lengths_are_not_counted_twice(corpus: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("elmokit.corpus.reader.count_characters", None)
-    with Run(settings(), RunFiles(**corpus, output=tmp_path / "run")) as begun:
-        assert next(begun._open_text())
+    paths = [str(path) for path in corpus["train"]]
+    with count_opens() as opens, Run(settings(), RunFiles(**corpus, output=tmp_path / "run")) as begun:
+        assert [opens[path] for path in paths] == [1, 1]
+        assert next(begun.text.open())
+        assert [opens[path] for path in paths] == [2, 2]

@@ -10,7 +10,7 @@ import torch
 
 from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.model.bilm import BiLM
-from elmokit.model.engines import choose
+from elmokit.model.engines import choose as choosing
 from elmokit.model.engines.choose import choose_arithmetic
 from elmokit.model.engines.products import PLAIN_PRODUCTS, ROUNDED_PRODUCTS
 from elmokit.training import trial
@@ -33,7 +33,7 @@ def flags(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
     """Let the processor announce some features."""
 
     def announce(names: str) -> None:
-        monkeypatch.setattr(choose, "describe_processor", lambda: {"flags": names})
+        monkeypatch.setattr(choosing, "describe_processor", lambda: {"flags": names})
 
     return announce
 
@@ -185,7 +185,7 @@ def test_auto_takes_no_precision_that_is_refused(
 
 def test_hidden_tiles_that_torch_leaves_alone(flags: Callable[[str], None], monkeypatch: pytest.MonkeyPatch) -> None:
     flags("amx_tile amx_bf16 avx512_bf16")
-    monkeypatch.setattr(choose, "tiles_are_hidden", lambda: True)
+    monkeypatch.setattr(choosing, "tiles_are_hidden", lambda: True)
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_FP16")
     found = choose_arithmetic("bfloat16", CPU, torch.float32)
     assert found.label == "bfloat16 by torch (AVX512-BF16), portable cell"

@@ -17,7 +17,8 @@ from elmokit.errors import ConfigError, ElmokitError, ElmokitWarning, InputError
 from elmokit.formats import fingerprint, load, save
 from elmokit.training.checkpoint import Checkpoints
 from elmokit.training.loop import Loop, StepResult
-from elmokit.training.pretraining import RunFiles, pretrain
+from elmokit.training.pretraining import pretrain
+from elmokit.training.run_files import RunFiles
 from elmokit.training.step import LanguageModelStep
 from tests.parity.allennlp_peer import load_peer, quiet, requires_peer
 from tests.small_disk import small_disk

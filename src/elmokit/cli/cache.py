@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from elmokit.cli.commands import Commands
+from elmokit.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from elmokit.cli.cached_items import Item
 
 cache = Commands("cache")
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _ALIASES = {"neighbours": "neighbors"}
 
 

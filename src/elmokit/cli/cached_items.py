@@ -17,15 +17,16 @@ from elmokit.cache import cache_directory
 from elmokit.embedding.store import LOCK as STORE_LOCK
 from elmokit.embedding.store import META, VectorStore, is_store, own_files
 from elmokit.errors import ElmokitError, FormatError
-from elmokit.filesystem import LOCK, FolderLock, remove_leftovers
+from elmokit.filesystem import LOCK, remove_leftovers
 from elmokit.formats.published import find_published
 from elmokit.formats.remote import SUMS_NAME
+from elmokit.locks import FolderLock
 
 KINDS = {
     "downloads": "published models",
     "layers": "sentences that tasks and analyses have read, with their vectors",
     "neighbors": "indexes of corpora for `elmokit analyze neighbors`, with the corpora",
-    "engine": "the engine that `elmokit build-engine` compiled",
+    "engine": "an engine of an earlier version of elmokit",
 }
 _FOLDERS = {"layers": "layers", "neighbors": "neighbours", "engine": "engine"}
 _HEX = "[0-9a-f]{16}"

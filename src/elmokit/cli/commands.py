@@ -9,18 +9,33 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.models import Default
 
+_TYPED = f"{__name__}.typed"
+"""Where a context keeps the values as they were typed, by the name of the parameter."""
+
 
 class _Command(TyperCommand):
+    """Parses as usual, but explains two common mistakes better."""
+
     def parse_args(self, ctx: typer.Context, args: list[str]) -> Any:  # type: ignore[override]
-        """Parse as usual, but explain two common mistakes better."""
-        typed: Any = {}
-        if args and not ctx.resilient_parsing:
-            typed, extra, _ = self.make_parser(ctx).parse_args(args=list(args))
-            if extra and not typed.get("help"):
-                self._refuse_expanded_pattern(ctx, args)
+        """Parse, then refuse "" as a path."""
         rest = super().parse_args(ctx, args)
-        self._refuse_empty_paths(ctx, typed)
+        self._refuse_empty_paths(ctx, ctx.meta[_TYPED])
         return rest
+
+    def make_parser(self, ctx: typer.Context) -> Any:  # type: ignore[override]
+        """The usual parser, which also keeps what was typed and refuses a pattern that the shell has expanded."""
+        parser = super().make_parser(ctx)
+        parse = parser.parse_args
+
+        def parse_and_keep(args: list[str]) -> Any:
+            found = typed, extra, _ = parse(args=list(args))
+            if extra and not typed.get("help") and not ctx.resilient_parsing:
+                self._refuse_expanded_pattern(ctx, args)
+            ctx.meta[_TYPED] = typed
+            return found
+
+        parser.parse_args = parse_and_keep  # type: ignore[method-assign]
+        return parser
 
     def _refuse_empty_paths(self, ctx: typer.Context, typed: Any) -> None:
         """Refuse "" as a path, which Python would read as the working directory."""

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
+from elmokit.cli.options import OUTPUT_NAMES, choose_output
 from elmokit.wording import counted
 
 

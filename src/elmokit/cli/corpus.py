@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from elmokit.cli.commands import Commands
-from elmokit.cli.input_option import InputOption, settle_input
-from elmokit.cli.output_option import OUTPUT_NAMES
+from elmokit.cli.options import OUTPUT_NAMES, ErrorsOption, InputOption, ResultJsonOption, settle_input
 from elmokit.cli.progress import progress_bar
 from elmokit.wording import counted
 
@@ -21,8 +20,6 @@ Files = Annotated[
     list[str], typer.Argument(metavar="FILES", help="Text files or quoted globs, also **; .gz .xz .bz2 work.")
 ]
 Processes = Annotated[int | None, typer.Option(min=1, help="Number of tokenizer processes; by default one per core.")]
-Errors = Annotated[Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 
 
 @corpus.command()
@@ -37,7 +34,7 @@ def check(
     ] = None,
     input_: InputOption = None,
     processes: Processes = None,
-    as_json: AsJson = False,
+    as_json: ResultJsonOption = False,
 ) -> None:
     """Report the size of a corpus and its problems: invalid bytes, overlong tokens, duplicates, held-out sentences.
 
@@ -72,10 +69,10 @@ def vocab(
         int | None, typer.Option(min=4, help="Maximum number of words, including <S> </S> <UNK>; by default all.")
     ] = None,
     input_: InputOption = None,
-    errors: Errors = "strict",
+    errors: ErrorsOption = "strict",
     processes: Processes = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing vocabulary file.")] = False,
-    as_json: AsJson = False,
+    as_json: ResultJsonOption = False,
 ) -> None:
     """Write the vocabulary of a corpus: <S> </S> <UNK>, then the words by descending count.
 
@@ -122,10 +119,10 @@ def shard(
         int, typer.Option(min=1, help="Number of successive sentences that stay together; an empty line ends a group.")
     ] = 1,
     input_: InputOption = None,
-    errors: Errors = "strict",
+    errors: ErrorsOption = "strict",
     processes: Processes = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing folder of shards.")] = False,
-    as_json: AsJson = False,
+    as_json: ResultJsonOption = False,
 ) -> None:
     """Write a corpus as tokenized sentences, one per line, distributed at random over files, each a sample of it.
 

@@ -2,27 +2,36 @@
 
 import json
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from elmokit.cli.input_option import InputOption, settle_input
-from elmokit.cli.layers import parse_layers
-from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
-from elmokit.cli.output_option import OUTPUT_NAMES, choose_output
+from elmokit.cli.options import (
+    DEFAULT_MODEL,
+    OUTPUT_NAMES,
+    DeviceOption,
+    ErrorsOption,
+    InputOption,
+    ModelOption,
+    SourceArgument,
+    ThreadsOption,
+    choose_output,
+    parse_layers,
+    settle_input,
+)
 from elmokit.cli.paths import check_model
+from elmokit.cli.progress import embedding_bar
 from elmokit.cli.stopped import resume_hint
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.embedding.bulk import EmbedCallback, EmbedSummary
+    from elmokit.embedding.bulk import EmbedSummary
 
 
 def embed(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")],
+    source: SourceArgument,
     target: Annotated[
         str | None,
         typer.Argument(metavar="OUTPUT", help="A .hdf5 .h5 .parquet .npz or .jsonl file; - is JSON lines on stdout."),
@@ -48,15 +57,17 @@ def embed(
         typer.Option(min=1, help="Maximum tokens per batch, which bounds memory; the default is the fastest."),
     ] = None,
     dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Data type of the vectors.")] = "float32",
-    errors: Annotated[
-        Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")
-    ] = "strict",
+    errors: ErrorsOption = "strict",
     resume: Annotated[bool, typer.Option(help="Resume an unfinished run, or start over.")] = True,
-    threads: Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")] = None,
-    device: Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")] = "cpu",
-    int8: Annotated[
-        bool, typer.Option("--int8", help="8-bit LSTM weights: faster, slightly different vectors.")
-    ] = False,
+    threads: ThreadsOption = None,
+    device: DeviceOption = "cpu",
+    precision: Annotated[
+        Literal["float32", "bfloat16", "int8", "auto"],
+        typer.Option(
+            help="Precision of matrix products: bfloat16 and int8 are faster, with slightly different vectors."
+        ),
+    ] = "float32",
+    int8: Annotated[bool, typer.Option("--int8", help="The same as --precision int8.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished OUTPUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON on stdout.")] = False,
 ) -> None:
@@ -73,18 +84,10 @@ def embed(
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
     parsed = parse_layers(layers)
-    from elmokit.embedding.dumps import check_output
-    from elmokit.embedding.lines import check_readable
-
-    if output != "-":
-        check_output(output)
-    check_readable(source)
-    check_model(model)
+    _check_arguments(source, output, model, device)
     from elmokit.embedding.bulk import EmbedOptions, embed_file
     from elmokit.embedding.embedder import Embedder
-    from elmokit.model.devices import check_device
 
-    check_device(device)
     options = EmbedOptions(
         layers=parsed,
         pooling=pooling,
@@ -97,12 +100,31 @@ def embed(
     )
     _return_freed_memory()
     embedder = Embedder.from_pretrained(
-        model, device=device, state=state, threads=threads, int8=int8, batch_tokens=batch_tokens
+        model,
+        device=device,
+        state=state,
+        threads=threads,
+        precision=precision,
+        int8=int8,
+        batch_tokens=batch_tokens,
     )
-    keeps_work = output != "-"
-    with resume_hint() if keeps_work else nullcontext(), _progress() as report:
+    with resume_hint() if output != "-" else nullcontext(), embedding_bar() as report:
         done = embed_file(source, output, embedder, options, report=report)
     _print(done, as_json=as_json)
+
+
+def _check_arguments(source: str, output: str, model: str, device: str) -> None:
+    """Refuse what cannot be read, written or used, before the model is loaded."""
+    from elmokit.embedding.dumps import check_output
+    from elmokit.embedding.lines import check_readable
+
+    if output != "-":
+        check_output(output)
+    check_readable(source)
+    check_model(model)
+    from elmokit.model.devices import check_device
+
+    check_device(device)
 
 
 def _return_freed_memory() -> None:
@@ -127,37 +149,3 @@ def _print(done: "EmbedSummary", *, as_json: bool) -> None:
         resumed = f", {done.num_resumed:,} of them by an earlier run" if done.num_resumed else ""
         unknown = f"; {done.num_unknown:,} of {counted(done.num_tokens, 'token')} unknown" if done.num_unknown else ""
         typer.echo(f"wrote {done.output}: {counted(done.num_lines, 'sentence')}{resumed}{unknown}", err=True)
-
-
-@contextmanager
-def _progress() -> "Iterator[EmbedCallback | None]":
-    """A progress bar with tokens per second and the time left, on a terminal."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-
-    from elmokit.embedding.bulk import EmbedProgress
-
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[lines]:,} lines, {task.fields[speed]:,.0f} tokens/s"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("embedding", total=None, lines=0, speed=0.0)
-
-        def report(done: EmbedProgress) -> None:
-            if done.num_written:
-                bar.update(task, description="writing", total=done.num_lines, completed=done.num_written)
-                return
-            elapsed = bar.tasks[0].elapsed or 1e-9
-            total = None if done.share is None else 1.0
-            bar.update(
-                task, total=total, completed=done.share or 0.0, lines=done.num_lines, speed=done.num_tokens / elapsed
-            )
-
-        yield report

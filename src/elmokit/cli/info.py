@@ -43,9 +43,9 @@ def info(
         if verify:
             from elmokit.embedding.verify import verify_bits
 
-            found = verify_bits()
-            rows.append(("bits", str(found)))
-            failed = found.outcome == "failed"
+            verification = verify_bits()
+            rows.append(("bits", str(verification)))
+            failed = verification.outcome == "failed"
         _print_rows(rows, as_json=as_json)
         if failed:
             raise typer.Exit(1)
@@ -95,6 +95,7 @@ def _rows(found: "ModelInfo") -> list[tuple[str, str]]:
     rows = [
         ("model", found.source),
         *([("version", found.version)] if found.version else []),
+        *((name, text) for name in ("publisher", "note", "license") if (text := getattr(found, name))),
         ("format", f"{found.format} ({found.path})"),
         ("languages", ", ".join(found.languages) or "not stated"),
         ("tokenizer", describe_tokenizer(config.tokenizer)),

@@ -5,23 +5,32 @@ import os.path
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmokit.cli.input_option import InputOption, settle_input
-from elmokit.cli.model_option import DEFAULT_MODEL
+from elmokit.cli.options import (
+    DEFAULT_MODEL,
+    SENTENCE,
+    ErrorsOption,
+    InputOption,
+    JsonOption,
+    SourceArgument,
+    ThreadsOption,
+    settle_input,
+    use_threads,
+)
 from elmokit.cli.paths import check_model
 from elmokit.cli.progress import progress_bar
-from elmokit.cli.threads import ThreadsOption, use_threads
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.scoring.sentences import SentenceScore
     from elmokit.text.vocabulary import Vocabulary
 
-ModelOption = Annotated[str, typer.Option(help="A model with a softmax: a path, mini (in the package), a Hub id …")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ScoringModelOption = Annotated[
+    str, typer.Option(help="A model with a softmax: a path, mini (in the package), a Hub id …")
+]
 
 
 def perplexity(
@@ -44,10 +53,10 @@ def perplexity(
     paths = find_files(files)
     check_model(model)
     from elmokit.formats import load
+    from elmokit.scoring.perplexity import evaluate_both
     from elmokit.text.input_kind import has_raw_text
     from elmokit.text.lines import read_text
     from elmokit.text.tokenizers import check_raw_text
-    from elmokit.training.pretraining import evaluate_both
 
     use_threads(threads)
     kind = settle_input(input_, paths)
@@ -102,12 +111,10 @@ def _refuse_swapped(model: str, files: list[str]) -> None:
 
 
 def score(
-    source: Annotated[str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")],
-    model: ModelOption = DEFAULT_MODEL,
+    source: SourceArgument,
+    model: ScoringModelOption = DEFAULT_MODEL,
     input_: InputOption = None,
-    errors: Annotated[
-        Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")
-    ] = "strict",
+    errors: ErrorsOption = "strict",
     threads: ThreadsOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -179,14 +186,9 @@ def _as_table(number: int, found: "SentenceScore") -> str:
 
 
 def substitutes(
-    sentence: Annotated[
-        str,
-        typer.Argument(
-            metavar="SENTENCE", help="The sentence: raw text, or space-separated tokens with --input tokens."
-        ),
-    ],
+    sentence: Annotated[str, SENTENCE],
     position: Annotated[int, typer.Option(help="The token's position, from 0.")],
-    model: ModelOption = DEFAULT_MODEL,
+    model: ScoringModelOption = DEFAULT_MODEL,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of words.")] = 10,
     input_: InputOption = None,
     as_json: JsonOption = False,

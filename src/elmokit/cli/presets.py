@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from elmokit.cli.options import JsonOption
+
 if TYPE_CHECKING:
     from elmokit.training.config import PresetConfig
 
@@ -25,7 +27,7 @@ class _Row(NamedTuple):
 
 def presets(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the settings of this preset.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """List the presets, or the settings of one preset with their values and meanings.
 

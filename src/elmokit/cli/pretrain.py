@@ -8,35 +8,38 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmokit.cli.input_option import TrainingInputOption, settle_input
-from elmokit.cli.output_option import OUTPUT_NAMES
+from elmokit.cli.options import (
+    DeviceOption,
+    ResultJsonOption,
+    ResumeOption,
+    RunFolderOption,
+    TrainingInputOption,
+    TrainOption,
+    parse_changes,
+    settle_input,
+    use_threads,
+)
 from elmokit.cli.paths import check_files, check_model
-from elmokit.cli.threads import use_threads
-from elmokit.cli.training_bar import is_first_process, training_bar
+from elmokit.cli.progress import is_first_process, training_bar
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.text.input_kind import InputKind
     from elmokit.training.config import RunConfig
-    from elmokit.training.pretraining import RunResult
+    from elmokit.training.run_files import RunResult
 
-TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs. Repeatable.")]
 HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
-OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
 VocabOption = Annotated[Path | None, typer.Option("--vocab", help="A vocabulary file instead of counting one.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Resume the run in OUTPUT, or start it.")]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", help="Change a setting: --set optimizer.learning_rate=1e-3.")
 ]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores: 2 gives each direction its own.")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
 TensorboardOption = Annotated[bool, typer.Option("--tensorboard", help="Also write TensorBoard files.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
 _INPUT = "corpus.input"
 
 
 def pretrain(
-    output: OutputOption,
+    output: RunFolderOption,
     config: Annotated[
         str | None, typer.Argument(metavar="CONFIG", help="A TOML file, or a preset: tiny, mini, small …")
     ] = None,
@@ -59,7 +62,7 @@ def pretrain(
     threads: ThreadsOption = None,
     device: DeviceOption = "cpu",
     tensorboard: TensorboardOption = False,
-    as_json: JsonOption = False,
+    as_json: ResultJsonOption = False,
 ) -> None:
     """Train a biLM from text. If interrupted, repeat the command with --resume.
 
@@ -87,8 +90,8 @@ def pretrain(
     check_model(init)
     _look_at_text(train, input_, settings)
     from elmokit.training.allocator import keep_freed_memory
-    from elmokit.training.pretraining import RunFiles
     from elmokit.training.pretraining import pretrain as run
+    from elmokit.training.run_files import RunFiles
 
     files = RunFiles(
         train,
@@ -114,7 +117,7 @@ def pretrain(
 def finetune(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A path, a published name or a Hub id.")],
     train: TrainOption,
-    output: OutputOption,
+    output: RunFolderOption,
     heldout: HeldoutOption = None,
     config: Annotated[str, typer.Option(help="A TOML file or a preset.")] = "default",
     extend_vocab: Annotated[
@@ -130,7 +133,7 @@ def finetune(
     threads: ThreadsOption = None,
     device: DeviceOption = "cpu",
     tensorboard: TensorboardOption = False,
-    as_json: JsonOption = False,
+    as_json: ResultJsonOption = False,
 ) -> None:
     """Adapt a model to text of a domain; training stops when held-out perplexity rises, and the best model is kept.
 
@@ -151,7 +154,7 @@ def finetune(
     _look_at_text(train, input_, settings)
     from elmokit.training.allocator import keep_freed_memory
     from elmokit.training.finetuning import finetune as run
-    from elmokit.training.pretraining import RunFiles
+    from elmokit.training.run_files import RunFiles
 
     files = RunFiles(
         train,
@@ -214,17 +217,6 @@ def _look_at_text(train: list[str], given: "InputKind | None", settings: "RunCon
 
     if is_first_process():
         settle_input(given, find_files(train), otherwise=settings.corpus.input)
-
-
-def parse_changes(changes: list[str] | None) -> dict[str, str]:
-    """Changed settings by name, from NAME=VALUE."""
-    found = {}
-    for change in changes or []:
-        name, equals, value = change.partition("=")
-        if not equals:
-            raise typer.BadParameter(f"{change!r} is not NAME=VALUE.", param_hint="--set")
-        found[name.strip()] = value.strip()
-    return found
 
 
 def _print(done: "RunResult", *, as_json: bool) -> None:

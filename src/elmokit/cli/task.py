@@ -8,41 +8,41 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from elmokit.cli.commands import Commands
-from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
-from elmokit.cli.output_option import OUTPUT_NAMES
-from elmokit.cli.paths import check_exists, check_files, check_model
-from elmokit.cli.pretrain import parse_changes
-from elmokit.cli.progress import progress_bar, progress_bars
-from elmokit.cli.task_inputs import read_rows
-from elmokit.cli.task_options import (
+from elmokit.cli.experiments import figures_line, read_experiment, watch_runs
+from elmokit.cli.options import (
+    DEFAULT_MODEL,
     DevOption,
-    JsonOption,
-    NameArgument,
-    NeededTestOption,
-    OwnModelOption,
+    ModelOption,
+    OptionalTestOption,
     PresetOption,
     ProcessesOption,
+    ResumeOption,
+    RunFolderOption,
     RunsOption,
     SeedsOption,
-    SetOption,
+    TaskArgument,
+    TaskJsonOption,
+    TaskSetOption,
     TestOption,
     TrainOption,
     VectorsOption,
-    figures_line,
-    read_experiment,
-    run_experiment,
+    parse_changes,
+    use_threads,
 )
-from elmokit.cli.threads import use_threads
-from elmokit.cli.training_bar import training_bar
+from elmokit.cli.paths import check_exists, check_files, check_model
+from elmokit.cli.progress import progress_bars, training_bar
+from elmokit.cli.task_inputs import read_rows
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.tasks.compare import Comparison
+    from elmokit.tasks.comparison import Comparison
     from elmokit.tasks.trained import TrainedTask
 
 task = Commands("task", "Six tasks, with and without ELMo.")
 
-OutputOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
+OwnModelOption = Annotated[
+    str | None, typer.Option("--model", help="The biLM, if it is no longer where it was in training.")
+]
 ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[
     str | None, typer.Option(help="Input field of nli (premise, hypothesis) or qa (context, question).")
@@ -53,18 +53,18 @@ TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="A run'
 
 @task.command()
 def train(
-    name: NameArgument,
+    name: TaskArgument,
     train: TrainOption,
     dev: DevOption,
-    output: OutputOption,
-    test: TestOption = None,
+    output: RunFolderOption,
+    test: OptionalTestOption = None,
     vectors: VectorsOption = None,
     model: ModelOption = DEFAULT_MODEL,
     preset: PresetOption = "small",
-    changes: SetOption = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume the run in OUTPUT, or start it.")] = False,
+    changes: TaskSetOption = None,
+    resume: ResumeOption = False,
     threads: ThreadsOption = None,
-    as_json: JsonOption = False,
+    as_json: TaskJsonOption = False,
 ) -> None:
     """Train a task model. If interrupted, repeat the command with --resume.
 
@@ -76,16 +76,14 @@ def train(
     check_files(train, dev, test, vectors)
     check_model(model)
     from elmokit.tasks.config import read_task_config
-    from elmokit.tasks.registry import TASKS
     from elmokit.tasks.runner import TaskFiles, train_task
 
     own = _find(name)
     config = read_task_config(name, preset, parse_changes(changes))
     use_threads(threads)
     files = TaskFiles(train, dev, output, test or [], vectors=vectors or [], bilm=model, resume=resume, threads=threads)
-    embedding_bar = progress_bar("embedding", only_under_way=True)
-    with training_bar(output, metric=own.metric, unit="examples") as bar, embedding_bar as embedding:
-        result = train_task(own, config, files, tasks=TASKS, report=bar.report, embedding=embedding)
+    with training_bar(output, metric=own.metric, unit="examples") as bar:
+        result = train_task(own, config, files, report=bar.report, embedding=bar.embedding)
     if as_json:
         typer.echo(json.dumps(result))
         return
@@ -100,12 +98,12 @@ def train(
 
 @task.command()
 def evaluate(
-    name: NameArgument,
+    name: TaskArgument,
     trained: TrainedArgument,
     files: Annotated[list[str], typer.Argument(metavar="FILES", help="Files of the task, with gold labels.")],
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
-    as_json: JsonOption = False,
+    as_json: TaskJsonOption = False,
 ) -> None:
     """Score a trained model on files.
 
@@ -128,7 +126,7 @@ def evaluate(
 
 @task.command()
 def predict(
-    name: NameArgument,
+    name: TaskArgument,
     trained: TrainedArgument,
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="The task's input; for files use --input-file.")
@@ -146,7 +144,7 @@ def predict(
     ] = None,
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
-    as_json: JsonOption = False,
+    as_json: TaskJsonOption = False,
 ) -> None:
     """Predict for your own text: one TEXT per field of the task.
 
@@ -178,10 +176,10 @@ def predict(
 
 @task.command()
 def compare(
-    name: NameArgument,
+    name: TaskArgument,
     train: TrainOption,
     dev: DevOption,
-    test: NeededTestOption,
+    test: TestOption,
     output: RunsOption,
     model: ModelOption = DEFAULT_MODEL,
     also: Annotated[
@@ -194,10 +192,10 @@ def compare(
     seeds: SeedsOption = "1 2 3",
     vectors: VectorsOption = None,
     preset: PresetOption = "small",
-    changes: SetOption = None,
+    changes: TaskSetOption = None,
     processes: ProcessesOption = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Total cores; by default all. Each run uses one.")] = None,
-    as_json: JsonOption = False,
+    as_json: TaskJsonOption = False,
 ) -> None:
     """Train with and without ELMo over seeds and print a row of the paper's Table 1. Repeat it to resume.
 
@@ -216,16 +214,17 @@ def compare(
     if threads:
         use_threads(threads)
     from elmokit.filesystem import guard_output, write_text_atomic
-    from elmokit.tasks.compare import P_TEXT, PAPER, setting_text
-    from elmokit.tasks.compare import compare as put_side_by_side
-    from elmokit.tasks.variants import BASELINE, Variant, check_experiment_folder, save_random
+    from elmokit.tasks.comparison import P_TEXT, PAPER, setting_text
+    from elmokit.tasks.comparison import compare as put_side_by_side
+    from elmokit.tasks.variants import BASELINE, Variant, check_experiment_folder, run_all, save_random
 
     check_experiment_folder(output)
     if "random" in more:
         more["random"] = save_random(model, output / "random-bilm")
     others = [Variant("elmo", "+ ELMo", bilm=model)]
     others += [Variant(own, "+ random weights" if own == "random" else f"+ {own}", bilm=more[own]) for own in more]
-    runs = run_experiment(experiment, [BASELINE, *others])
+    with watch_runs(experiment, 1 + len(others)) as (on_embedding, on_run):
+        runs = run_all(experiment, [BASELINE, *others], embedding=on_embedding, done=on_run)
     found = put_side_by_side(runs, BASELINE, others)
     content = {**found.to_dict(), "paper": PAPER[name]._asdict(), "setting": runs.setting()}
     guard_output(output / "comparison.json", kind="a comparison", is_ours=_is_comparison, overwrite=True)
@@ -269,7 +268,7 @@ def _print_comparison(found: "Comparison") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from elmokit.tasks.compare import PAPER, mean_text, p_text
+    from elmokit.tasks.comparison import PAPER, mean_text, p_text
 
     paper = PAPER[found.task]
     table = Table("variant", "metric", "baseline", "score", "increase", "relative error reduction", "p")
@@ -315,10 +314,9 @@ def _find(name: str) -> Any:
 
 def _load(name: str, path: Path, model: str | None, threads: int | None) -> "TrainedTask":
     from elmokit.errors import ConfigError
-    from elmokit.tasks.registry import TASKS
     from elmokit.tasks.trained import load_trained
 
-    loaded = load_trained(path, TASKS, bilm=model, threads=threads)
+    loaded = load_trained(path, bilm=model, threads=threads)
     if loaded.task.name != name:
         raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: give that task's name.")
     return loaded

@@ -1,5 +1,6 @@
 """Process a corpus in blocks of lines, optionally in several processes, with ordered results and bounded memory."""
 
+import hashlib
 import multiprocessing
 import os
 import signal
@@ -41,22 +42,14 @@ REPLACE = "let --errors replace (errors='replace') put U+FFFD there"
 """Advice for invalid UTF-8, used where a command has the option."""
 
 
-def tokenize_block(
+def tokenize_lines(
     block: Block, *, input: InputKind, errors: Errors = "strict", advice: str = REPLACE
-) -> list[list[str]]:
-    """The sentences of a block.
+) -> Iterator[list[list[str]]]:
+    """The sentences of each line of a block.
 
     Raises:
         InputError: If a line is not UTF-8 and `errors` is "strict".
     """
-    lines = tokenize_lines(block, input=input, errors=errors, advice=advice)
-    return [sentence for line in lines for sentence in line]
-
-
-def tokenize_lines(
-    block: Block, *, input: InputKind, errors: Errors = "strict", advice: str = REPLACE
-) -> Iterator[list[list[str]]]:
-    """The sentences of each line of a block, as `tokenize_block` gives them."""
     input = actual_input(block.path, input)
     for number, line in enumerate(block.lines, start=block.first_line):
         text = replaced(line)
@@ -83,8 +76,9 @@ def map_blocks(
     *,
     processes: int | None = None,
     progress: ProgressCallback | None = None,
+    digests: dict[Path, str] | None = None,
 ) -> Iterator[Result]:
-    """Apply a function to every block of the files and yield the results in order.
+    """Read the files once, apply a function to every block, and yield the results in order.
 
     Args:
         function: Takes a block. With several processes it must be a module-level function, or a `partial` of one.
@@ -92,6 +86,7 @@ def map_blocks(
         processes: Number of processes; 1 uses this process only, None uses all cores, or one for a small corpus. New
             processes import the module of `function`, so that module should not import torch.
         progress: Receives the number of bytes read and the total.
+        digests: Receives the SHA-256 of each file, in hexadecimal, when it has been read.
 
     Raises:
         InputError: If a file cannot be read.
@@ -103,7 +98,7 @@ def map_blocks(
     sizes = [path.stat().st_size if path.is_file() else 0 for path in paths]
     if processes is None:
         processes = 1 if 0 < sum(sizes) < _SMALL_CORPUS else usable_cores()
-    blocks = _read_blocks(paths, sizes, progress)
+    blocks = _read_blocks(paths, sizes, progress, digests)
     if processes == 1:
         yield from map(function, blocks)
     else:
@@ -134,10 +129,13 @@ def _leave_interrupts_to_the_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def _read_blocks(paths: Sequence[Path], sizes: Sequence[int], progress: ProgressCallback | None) -> Iterator[Block]:
+def _read_blocks(
+    paths: Sequence[Path], sizes: Sequence[int], progress: ProgressCallback | None, digests: dict[Path, str] | None
+) -> Iterator[Block]:
     total, done = sum(sizes), 0
     for path, size in zip(paths, sizes, strict=True):
-        with open_text(path, errors="surrogateescape") as text:
+        digest = None if digests is None else hashlib.sha256()
+        with open_text(path, errors="surrogateescape", digest=digest) as text:
             first_line, num_characters, lines = 1, 0, list[str]()
             for line in text:
                 lines.append(line)
@@ -149,6 +147,8 @@ def _read_blocks(paths: Sequence[Path], sizes: Sequence[int], progress: Progress
                         progress(done + min(_place(text), size), total)
         if lines:
             yield Block(path, first_line, lines)
+        if digests is not None and digest is not None:
+            digests[path] = digest.hexdigest()
         done += size
         if progress is not None:
             progress(done, total)

@@ -5,29 +5,24 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
-from hashlib import blake2b
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from elmokit.corpus.blocks import Block, map_blocks, replaced
-from elmokit.corpus.counting import WordCounts
+from elmokit.corpus.blocks import Block, map_blocks, replaced, tokenize_lines
+from elmokit.corpus.survey import MIN_HELDOUT_TOKENS, Hashes, Part, WordCounts, hash_sentences, survey_sentences
 from elmokit.progress import ProgressCallback
-from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input
-from elmokit.text.lines import split_line
+from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, check_input
 from elmokit.text.vocabulary import UNKNOWN, Vocabulary
 from elmokit.wording import counted
 
 MAX_SENTENCE_TOKENS = 1000
 MAX_TOKEN_BYTES = 48
-MIN_HELDOUT_TOKENS = 5
 _MAX_HASHES = 1 << 25
 _NUM_PLACES = 3
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
-
-Hashes = NDArray[np.uint64]
 
 
 @dataclass
@@ -101,18 +96,6 @@ class CorpusReport:
         return asdict(self)
 
 
-@dataclass
-class _Part:
-    """Findings of one block."""
-
-    num_lines: int
-    num_blank_lines: int
-    num_sentences: int
-    counts: Counter[str]
-    hashes: Hashes
-    findings: Findings
-
-
 def check_corpus(
     paths: Sequence[Path],
     *,
@@ -140,12 +123,13 @@ def check_corpus(
     words, sentences = WordCounts(), _SentenceSample()
     unseen = _heldout_hashes(heldout, input, processes) if heldout else Counter[int]()
     num_heldout, num_known = unseen.total(), 0
-    for part in map_blocks(partial(_check_block, input=input), paths, processes=processes, progress=progress):
-        report.num_lines += part.num_lines
-        report.num_blank_lines += part.num_blank_lines
-        report.num_sentences += part.num_sentences
-        report.num_tokens += part.counts.total()
-        report.findings.merge(part.findings)
+    blocks = map_blocks(partial(_check_block, input=input), paths, processes=processes, progress=progress)
+    for part, num_lines, num_blank_lines, findings in blocks:
+        report.num_lines += num_lines
+        report.num_blank_lines += num_blank_lines
+        report.num_sentences += part.size.num_sentences
+        report.num_tokens += part.size.num_words
+        report.findings.merge(findings)
         words.add(part.counts)
         sentences.add(part.hashes)
         if vocabulary is not None:
@@ -180,16 +164,15 @@ class _SentenceSample:
     A hash is in the sample if `rate` divides it, so the sample has either all occurrences of a sentence or none.
     """
 
-    def __init__(self, max_hashes: int | None = None) -> None:
+    def __init__(self) -> None:
         self.rate = 1
-        self._max_hashes = max_hashes or _MAX_HASHES
         self._parts: list[Hashes] = []
         self._size = 0
 
     def add(self, hashes: Hashes) -> None:
         self._parts.append(hashes[hashes % np.uint64(self.rate) == 0])
         self._size += len(self._parts[-1])
-        while self._size > self._max_hashes:
+        while self._size > _MAX_HASHES:
             self.rate *= 2
             self._parts = [part[part % np.uint64(self.rate) == 0] for part in self._parts]
             self._size = sum(map(len, self._parts))
@@ -204,51 +187,38 @@ class _SentenceSample:
 def _heldout_hashes(paths: Sequence[Path], input: InputKind, processes: int | None) -> Counter[int]:
     """Hashes of the held-out sentences that are too long to recur by chance, with the count of each."""
     hashes: Counter[int] = Counter()
-    function = partial(_hash_block, input=input, min_tokens=MIN_HELDOUT_TOKENS)
-    for part in map_blocks(function, paths, processes=processes):
+    for part in map_blocks(partial(_hash_block, input=input), paths, processes=processes):
         hashes.update(part.tolist())
     return hashes
 
 
-def _hash_block(block: Block, *, input: InputKind, min_tokens: int) -> Hashes:
-    input = actual_input(block.path, input)
-    sentences = [sentence for line in block.lines for sentence in split_line(replaced(line), input)]
-    return hash_sentences([sentence for sentence in sentences if len(sentence) >= min_tokens])
+def _hash_block(block: Block, *, input: InputKind) -> Hashes:
+    lines = tokenize_lines(block, input=input, errors="replace")
+    return hash_sentences(chain.from_iterable(lines), MIN_HELDOUT_TOKENS)
 
 
-def hash_sentences(sentences: Sequence[Sequence[str]]) -> Hashes:
-    """A hash of the tokens of each sentence."""
-    hashes = (blake2b(" ".join(sentence).encode(), digest_size=8).digest() for sentence in sentences)
-    return np.frombuffer(b"".join(hashes), dtype="<u8")
-
-
-def _check_block(block: Block, *, input: InputKind) -> _Part:
-    part = _Part(len(block.lines), 0, 0, Counter(), np.empty(0, np.uint64), Findings())
-    found = part.findings
-    input = actual_input(block.path, input)
+def _check_block(block: Block, *, input: InputKind) -> tuple[Part, int, int, Findings]:
+    """Counts and hashes of a block, its lines, its blank lines, and its problems."""
+    found, num_blank_lines = Findings(), 0
     all_sentences: list[list[str]] = []
-    for number, line in enumerate(block.lines, start=block.first_line):
+    tokenized = tokenize_lines(block, input=input, errors="replace")
+    for number, (line, sentences) in enumerate(zip(block.lines, tokenized, strict=True), start=block.first_line):
         place = f"{block.path}:{number}"
-        text = replaced(line)
-        if text is not line:
+        if replaced(line) is not line:
             found.encoding_faults.add(place)
         elif "\ufffd" in line:
             found.replacement_characters.add(place)
-        if _CONTROL.search(text):
+        if _CONTROL.search(line):
             found.control_characters.add(place)
-        sentences = split_line(text, input)
-        part.num_blank_lines += not sentences
+        num_blank_lines += not sentences
         for sentence in sentences:
-            part.counts.update(sentence)
             if len(sentence) > MAX_SENTENCE_TOKENS:
                 found.long_sentences.add(place)
             # A character has at most 4 bytes, so almost no token needs its bytes counted.
             if len(max(sentence, key=len)) * 4 > MAX_TOKEN_BYTES and (num_long := sum(map(_is_long, sentence))):
                 found.long_tokens.add(place, num_long)
         all_sentences += sentences
-    part.num_sentences = len(all_sentences)
-    part.hashes = hash_sentences(all_sentences)
-    return part
+    return survey_sentences(block, all_sentences, min_hashed=0), len(block.lines), num_blank_lines, found
 
 
 def _is_long(token: str) -> bool:

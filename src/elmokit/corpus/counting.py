@@ -4,37 +4,17 @@ import os
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import get_args
 
 from elmokit.arguments import check_choice, check_integer, shown
-from elmokit.corpus.blocks import Block, Errors, map_blocks, tokenize_block
+from elmokit.corpus.blocks import Errors
+from elmokit.corpus.survey import MAX_DISTINCT, survey_corpus
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.filesystem import atomic_path, guard_output
 from elmokit.progress import ProgressCallback
 from elmokit.text.input_kind import CORPUS_FILE, DEFAULT_INPUT, InputKind, check_input
 from elmokit.text.vocabulary import SKIPPED, SPECIALS, Vocabulary, is_vocabulary, write_vocabulary
-
-MAX_DISTINCT = 20_000_000
-
-
-class WordCounts:
-    """Word counts that drop the rarest words when there are too many to hold."""
-
-    def __init__(self, max_distinct: int = MAX_DISTINCT) -> None:
-        self.counts: Counter[str] = Counter()
-        self.max_lost = 0
-        """Upper bound on how much any count may be too low."""
-        self._max_distinct = max_distinct
-
-    def add(self, counts: Mapping[str, int]) -> None:
-        """Add the counts of a part; if there are then too many words, drop the rarer half."""
-        self.counts.update(counts)
-        if len(self.counts) > self._max_distinct:
-            median = sorted(self.counts.values())[len(self.counts) // 2]
-            self.counts = Counter({word: count for word, count in self.counts.items() if count > median})
-            self.max_lost += median
 
 
 def count_words(
@@ -59,10 +39,9 @@ def count_words(
     check_input(input)
     check_choice("errors", errors, get_args(Errors))
     check_integer("max_distinct", max_distinct, at_least=1)
-    words = WordCounts(max_distinct)
-    function = partial(_count_block, input=input, errors=errors)
-    for counts in map_blocks(function, paths, processes=processes, progress=progress):
-        words.add(counts)
+    words = survey_corpus(
+        paths, input=input, errors=errors, max_distinct=max_distinct, processes=processes, progress=progress
+    ).words
     if words.max_lost:
         warnings.warn(
             f"there are more than {max_distinct:,} distinct words, so rare ones were forgotten on the way: "
@@ -71,13 +50,6 @@ def count_words(
             stacklevel=2,
         )
     return words.counts
-
-
-def _count_block(block: Block, *, input: InputKind, errors: Errors) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for sentence in tokenize_block(block, input=input, errors=errors):
-        counts.update(sentence)
-    return counts
 
 
 def build_vocabulary(counts: Mapping[str, int], *, min_count: int = 1, max_size: int | None = None) -> Vocabulary:

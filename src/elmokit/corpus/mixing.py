@@ -33,9 +33,7 @@ OpenStretch = Callable[[Stretch, Place], Iterator[Passage]]
 def file_weights(paths: Sequence[Path], weights: Mapping[str, float]) -> list[float]:
     """How often an epoch reads each file; 1 where no pattern matches.
 
-    Args:
-        paths: Files of the corpus.
-        weights: Factors by pattern, matched against the end of a path as `Path.match` does; the first match applies.
+    `weights` has factors by pattern, matched against the end of a path as `Path.match` does; the first match applies.
 
     Raises:
         ConfigError: If a pattern applies to no file, or a factor is not a positive number.
@@ -82,12 +80,7 @@ def deal_out(
     about equally long: files of a genre have similar names, so genres get separate lanes. Within a lane the order is
     random, but a second pass over a file follows the first pass over the others.
 
-    Args:
-        lengths: Length of each file in characters.
-        weights: How often an epoch reads each file; None means once.
-        seed: Random seed.
-        epoch: Number of the epoch.
-        max_lanes: Maximum number of lanes.
+    `lengths` are in characters; `weights` say how often an epoch reads each file, None means once.
     """
     portions = [
         [Stretch(number)] if weights is None else _portions(number, length, weights[number], epoch)
@@ -140,7 +133,6 @@ class LaneReader:
     files do not all come at the beginning. One passage of each lane is read ahead.
 
     Args:
-        lanes: Lanes to read.
         open_stretch: Yields the passages of a stretch, starting at a place.
         places: Where to start in each lane: an earlier value of the attribute `places`.
         phases: For each lane, the point within a passage at which it is due, from 0 to 1.

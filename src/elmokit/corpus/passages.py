@@ -44,19 +44,14 @@ class Located(NamedTuple):
 
 
 def read_located(
-    path: Path,
-    *,
-    input: InputKind,
-    errors: str = "strict",
-    stretch: Stretch | None = None,
-    start: Place | None = None,
+    path: Path, *, input: InputKind, stretch: Stretch | None = None, start: Place | None = None
 ) -> Iterator[Located]:
     """Read the sentences of a file, or of a stretch of it, starting at a place."""
     _, begin, end = stretch or Stretch(0)
     _, start_line, start_sentence = start or Place()
     input = actual_input(path, input)
     place = 0
-    with open_text(path, errors=errors) as lines:
+    with open_text(path) as lines:
         for number, line in enumerate(lines):
             if end is not None and place >= end:
                 return
@@ -90,12 +85,7 @@ def read_passages(
 
     A passage ends after `num_sentences` sentences, at a line without a sentence, or at the end of the file or stretch.
 
-    Args:
-        path: File to read.
-        input: "tokens" or "text", as for `read_sentences`.
-        num_sentences: Maximum number of sentences per passage.
-        stretch: Part of the file to read; None means the whole file.
-        start: Where to start; must be the beginning of a passage.
+    `start` must be the beginning of a passage.
     """
     passage: list[bytes] = []
     first = last = Located(0, 0, 0, 0, [])

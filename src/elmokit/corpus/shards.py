@@ -1,6 +1,7 @@
 """Write a corpus as shards of tokenized sentences."""
 
 import gzip
+import hashlib
 import json
 import lzma
 from collections import deque
@@ -19,7 +20,6 @@ from elmokit.corpus.blocks import Block, Errors, map_blocks, tokenize_lines
 from elmokit.errors import ConfigError, InputError
 from elmokit.filesystem import atomic_directory, foreign_files, guard_output
 from elmokit.progress import ProgressCallback
-from elmokit.text.files import file_sha256
 from elmokit.text.input_kind import (
     CORPUS_FILE,
     CORPUS_FORMAT,
@@ -105,10 +105,12 @@ def write_shards(
     if num_shards > _MAX_SHARDS:
         raise ConfigError(f"num_shards (--shards) is {num_shards:,}: give at most {_MAX_SHARDS:,}.")
     guard_output(output_dir, kind="a folder of shards", is_ours=_is_shards, inputs=paths, overwrite=overwrite)
+    digests: dict[Path, str] = {}
     with atomic_directory(output_dir, overwrite=overwrite) as folder:
         with _ShardWriter(folder, num_shards, compression) as writer:
             function = partial(_passages_of_block, size=passage_sentences, input=input, errors=errors)
-            for number, passages in enumerate(map_blocks(function, paths, processes=processes, progress=progress)):
+            blocks = map_blocks(function, paths, processes=processes, progress=progress, digests=digests)
+            for number, passages in enumerate(blocks):
                 key = np.random.SeedSequence([seed, number])
                 shards = np.atleast_1d(np.random.Philox(key).random_raw(len(passages))) % num_shards
                 for shard, passage in zip(shards.tolist(), passages, strict=True):
@@ -122,7 +124,7 @@ def write_shards(
             seed=seed,
             passage_sentences=passage_sentences,
             shards=writer.describe(),
-            sources=[_describe(path) for path in paths],
+            sources=[_describe(path, digests[path]) for path in paths],
         )
         if not summary.num_sentences:
             raise InputError(f"there is no sentence in {paths[0]} or any other file: give files with text in them.")
@@ -168,10 +170,10 @@ def _passages_of_block(block: Block, *, size: int, input: InputKind, errors: Err
     ]
 
 
-def _describe(path: Path) -> dict[str, Any]:
-    if not path.is_file():  # a pipe has been read already
+def _describe(path: Path, digest: str) -> dict[str, Any]:
+    if not path.is_file():  # a pipe or a device
         return {"name": path.name, "num_bytes": None, "sha256": None}
-    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": file_sha256(path)}
+    return {"name": path.name, "num_bytes": path.stat().st_size, "sha256": digest}
 
 
 _COMPRESS: dict[Compression, tuple[str, Callable[[bytes], bytes]]] = {
@@ -196,10 +198,11 @@ class _ShardWriter:
         self._chunk_bytes = min(_MAX_CHUNK_BYTES, max(_MAX_PENDING_BYTES // num_shards, 1 << 14))
         self._lines: list[list[bytes]] = [[] for _ in self._paths]
         self._sizes = [0] * num_shards
+        self._digests = [hashlib.sha256() for _ in self._paths]
         self.num_sentences = [0] * num_shards
         self.num_tokens = [0] * num_shards
         self._pool = ThreadPoolExecutor(2)
-        self._waiting: deque[tuple[Path, Future[bytes]]] = deque()
+        self._waiting: deque[tuple[int, Future[bytes]]] = deque()
 
     def add(self, shard: int, passage: _Passage) -> None:
         self._lines[shard].append(passage.text)
@@ -217,14 +220,15 @@ class _ShardWriter:
             )
 
     def _flush(self, shard: int) -> None:
-        self._waiting.append((self._paths[shard], self._pool.submit(self._compress, b"".join(self._lines[shard]))))
+        self._waiting.append((shard, self._pool.submit(self._compress, b"".join(self._lines[shard]))))
         self._lines[shard], self._sizes[shard] = [], 0
         while len(self._waiting) > 4:
             self._append()
 
     def _append(self) -> None:
-        path, data = self._waiting.popleft()
-        with path.open("ab") as file:
+        shard, data = self._waiting.popleft()
+        self._digests[shard].update(data.result())
+        with self._paths[shard].open("ab") as file:
             file.write(data.result())
 
     def __enter__(self) -> "_ShardWriter":
@@ -244,6 +248,8 @@ class _ShardWriter:
     def describe(self) -> list[dict[str, Any]]:
         """Name, counts and digest of each shard."""
         return [
-            _describe(path) | {"num_sentences": sentences, "num_tokens": tokens}
-            for path, sentences, tokens in zip(self._paths, self.num_sentences, self.num_tokens, strict=True)
+            _describe(path, digest.hexdigest()) | {"num_sentences": sentences, "num_tokens": tokens}
+            for path, digest, sentences, tokens in zip(
+                self._paths, self._digests, self.num_sentences, self.num_tokens, strict=True
+            )
         ]

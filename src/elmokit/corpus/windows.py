@@ -90,8 +90,6 @@ class WindowStream:
 
     Args:
         sentences: Source of sentences. When it ends, the stream ends after every prediction has been made.
-        vocabulary: Gives the ids of the targets.
-        indexer: Gives the character ids of the inputs.
         num_rows: Rows of all processes together (R).
         num_steps: Predictions per row and window (T).
         rows: Rows of this process; None means all.

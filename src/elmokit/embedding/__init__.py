@@ -13,16 +13,7 @@ if TYPE_CHECKING:
     from elmokit.embedding.store import VectorStore
     from elmokit.embedding.store_writer import StoreWriter
 
-__all__ = [
-    "Elmo",
-    "EmbedOptions",
-    "Embedder",
-    "Meta",
-    "StoreWriter",
-    "VectorStore",
-    "embed_file",
-    "open_embeddings",
-]
+__all__ = ["Elmo", "EmbedOptions", "Embedder", "Meta", "StoreWriter", "VectorStore", "embed_file", "open_embeddings"]
 
 _HOMES = {
     "Elmo": "elmokit.embedding.elmo",

@@ -159,10 +159,7 @@ class _Run:
     """One call of `embed_file`."""
 
     def __init__(self, source: str | Path, embedder: Embedder, options: EmbedOptions, report: EmbedCallback) -> None:
-        for name, value, known in (
-            ("errors", options.errors, ("strict", "replace")),
-            ("input", options.input, INPUTS),
-        ):
+        for name, value, known in (("errors", options.errors, ("strict", "replace")), ("input", options.input, INPUTS)):
             if value not in known:
                 raise ConfigError(f"{name} {value!r} is unknown: choose {' or '.join(known)}.")
         options = replace(options, dtype=check_dtype(options.dtype).name)

@@ -384,7 +384,8 @@ class Embedder:
         """Join the sentences of a text into one array."""
         selection, width = output.selection, self.bilm.config.output_dim
         if not parts:
-            parts = [np.zeros(_unpooled(selection, width), dtype=np.float32)]
+            leading = (selection.num_layers,) if selection.weights is None else ()
+            parts = [np.zeros((*leading, 0, width), dtype=np.float32)]
         vectors = selection.pool(parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-2))
         vectors = to_finite(vectors, output.dtype, self.bilm, place)
         tokens = tuple(token for sentence, _ in text for token in sentence)
@@ -393,10 +394,6 @@ class Embedder:
             spans = [(token.start, token.end) for _, sentence in text for token in sentence or ()]
             offsets = np.array(spans, dtype=np.int64).reshape(-1, 2)
         return Embedded(torch.from_numpy(vectors) if output.as_torch else vectors, tokens, offsets)
-
-
-def _unpooled(selection: Selection, width: int) -> tuple[int, ...]:
-    return (selection.num_layers, 0, width) if selection.weights is None else (0, width)
 
 
 def _sentences(text: TextOrTokens, split: bool) -> list[tuple[tuple[str, ...], Sequence[Token] | None]]:

@@ -18,11 +18,7 @@ from elmokit.model.bilm import BiLM
 def to_finite(vectors: Floats, dtype: Any, bilm: BiLM, place: str) -> Floats:
     """Convert vectors to another dtype, if they are finite.
 
-    Args:
-        vectors: vectors as computed.
-        dtype: dtype to convert to.
-        bilm: the model that computed them; a non-finite weight is named in the message.
-        place: name of the text in messages.
+    Messages name the text as `place`, and the first tensor of `bilm` that is not finite.
 
     Raises:
         ConfigError: if a number is too large for the dtype.

@@ -12,7 +12,7 @@ from elmokit.embedding.records import Meta
 from elmokit.embedding.store import LOCK, is_store
 from elmokit.embedding.store_writer import StoreWriter, delete_store
 from elmokit.errors import FormatError
-from elmokit.filesystem import FolderInUse
+from elmokit.locks import FolderInUse
 from elmokit.model.bilm import BiLMState
 from elmokit.model.lstm import LstmState
 

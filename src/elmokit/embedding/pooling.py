@@ -37,11 +37,6 @@ class Selection:
             return tuple(range(self.num_layers))
         return tuple(depth for depth, weight in enumerate(self.weights) if weight)
 
-    def shape(self, num_tokens: int, width: int) -> tuple[int, ...]:
-        """The shape of a text's array."""
-        leading = (self.num_layers,) if self.weights is None else ()
-        return (*leading, width) if self.pooling else (*leading, num_tokens, width)
-
     def combine(self, layers: list[Floats]) -> list[Floats]:
         """Turn the needed layers of a batch, each (N, D), into all layers or one mix."""
         if self.weights is None or (len(layers) == 1 and self.weights[self.needed[0]] == 1):

@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain, count
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, overload
 
 import numpy as np
@@ -81,10 +80,7 @@ class Meta:
                 f"{1 if self.pooled else 2} dimensions, and one more for layers: correct one of the two."
             )
         return replace(
-            self,
-            num_layers=vectors.shape[0] if axes else None,
-            width=vectors.shape[-1],
-            dtype=vectors.dtype.name,
+            self, num_layers=vectors.shape[0] if axes else None, width=vectors.shape[-1], dtype=vectors.dtype.name
         )
 
     def check(self, vectors: Vectors, num_tokens: int = 0, place: str = "a record") -> None:
@@ -170,14 +166,7 @@ def _checked_record(record: Any, number: int) -> Record:
 
 
 def check_kinds(text: Any, tokens: Any, vectors: Any, place: str) -> None:
-    """Check the types of a text (str), its tokens (a series of str) and its vectors (an array of floats).
-
-    Args:
-        text: text of the sentence.
-        tokens: tokens of the sentence.
-        vectors: vectors of any shape.
-        place: name of the sentence in messages.
-    """
+    """Check the types of a text (str), its tokens (a series of str) and its vectors (an array of floats)."""
     if not isinstance(text, str):
         raise FormatError(f"the text of {place} is {shown(text)}: give a str.")
     check_tokens(tokens, f"the tokens of {place}")
@@ -259,9 +248,7 @@ class Embeddings(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _place(self, index: int) -> int:

@@ -6,7 +6,6 @@ from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any, Self
 
 import numpy as np
@@ -29,7 +28,8 @@ from elmokit.embedding.store import (
     sentence_hash,
 )
 from elmokit.errors import FormatError
-from elmokit.filesystem import FolderLock, check_name, naming_destination, sync_directory, write_text_atomic
+from elmokit.filesystem import check_name, naming_destination, sync_directory, write_text_atomic
+from elmokit.locks import FolderLock
 
 
 class StoreWriter:
@@ -98,10 +98,7 @@ class StoreWriter:
     def add(self, text: str, tokens: Sequence[str], vectors: Vectors) -> None:
         """Append a record to the open chunk.
 
-        Args:
-            text: text of the sentence.
-            tokens: tokens of the sentence.
-            vectors: (L, T, D), (T, D), (L, D) or (D,), according to the store's meta.
+        The vectors are (L, T, D), (T, D), (L, D) or (D,), according to the store's meta.
         """
         self._check_open()
         check_kinds(text, tokens, vectors, "the record")
@@ -125,9 +122,7 @@ class StoreWriter:
     def commit(self, note: Mapping[str, Any] | None = None, arrays: Mapping[str, NDArray[Any]] | None = None) -> None:
         """Store what was added since the last commit as a permanent chunk.
 
-        Args:
-            note: JSON values for the next writer.
-            arrays: arrays for the next writer.
+        `note` (values for JSON) and `arrays` are for the next writer.
         """
         self._check_open()
         try:
@@ -178,9 +173,7 @@ class StoreWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _check_open(self) -> None:

@@ -1,7 +1,7 @@
 """Check on this machine that float32 vectors have the promised bits.
 
-The promise: `Embedder` and `elmokit embed` give a text the same float32 vectors, to the last bit, alone or in any batch,
-with any number of threads, on every x86-64 processor with fused multiply-adds (AVX2 or newer).
+The promise: `Embedder` and `elmokit embed` give a text the same float32 vectors, to the last bit, alone or in any
+batch, with any number of threads, on every x86-64 processor with fused multiply-adds (AVX2 or newer).
 """
 
 import hashlib
@@ -32,7 +32,8 @@ class Verification:
         if self.outcome == "verified":
             return f"verified: float32 vectors have the promised bits (SHA-256 {self.sha256[:16]}…)"
         if self.outcome == "failed":
-            return f"failed: the vectors have SHA-256 {self.sha256[:16]}…, but {SHA256[:16]}… is promised; please report it"
+            found, promised = self.sha256[:16], SHA256[:16]
+            return f"failed: the vectors have SHA-256 {found}…, but {promised}… is promised; please report it"
         return f"not promised on this processor ({describe_library()}); vectors are equal within 1e-5"
 
 

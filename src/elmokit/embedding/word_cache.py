@@ -42,9 +42,7 @@ class WordVectorCache:
     def look_up(self, words: list[str], run: Mapper) -> Tensor:
         """Vectors (2 + K, P): sentence begin, sentence end, then the words, in their order.
 
-        Args:
-            words: distinct words.
-            run: maps the encoder over blocks, possibly in parallel.
+        `run` maps the encoder over blocks of the words, which are distinct, possibly in parallel.
         """
         with self._lock:
             return self._look_up(words, run)

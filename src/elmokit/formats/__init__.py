@@ -8,7 +8,7 @@ import os.path
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -18,6 +18,8 @@ from elmokit.errors import ConfigError, DownloadError, ElmokitError, FormatError
 from elmokit.filesystem import atomic_directory, check_name, guard_output, naming_destination
 from elmokit.formats import packaged, published, remote
 from elmokit.formats.archive import unpacked
+from elmokit.formats.published import find_published, published_names
+from elmokit.formats.remote import fetch_published
 from elmokit.recognize import did_you_mean
 from elmokit.text.files import file_sha256
 
@@ -33,8 +35,11 @@ __all__ = [
     "check_source",
     "describe",
     "detect_format",
+    "fetch_published",
+    "find_published",
     "fingerprint",
     "load",
+    "published_names",
     "save",
 ]
 
@@ -143,17 +148,21 @@ class ModelInfo:
     config: ElmoConfig
     version: str | None = None
     """Version of a packaged model; other models have no version, card or card metadata."""
+    publisher: str | None = None
+    """Who published a model that was fetched by its published name; others have no publisher, note or license."""
+    note: str | None = None
+    license: str | None = None
     card: str | None = None
     card_metadata: dict[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The information as plain values for JSON."""
-        return asdict(replace(self)) | {"config": self.config.model_dump(mode="json")}
+        return asdict(self) | {"config": self.config.model_dump(mode="json")}
 
 
 def describe(source: str | Path) -> ModelInfo:
     """Load a model and describe it."""
-    bilm, location, package = _load(source, None)
+    bilm, location, (_, model, package) = _load(source, None)
     from elmokit.formats.parts import fingerprint
 
     config = bilm.config
@@ -171,6 +180,9 @@ def describe(source: str | Path) -> ModelInfo:
         files={path.name: file_sha256(path) for path in _files(location)},
         config=config,
         version=package.version if package else None,
+        publisher=model.publisher if model else None,
+        note=model.note if model else None,
+        license=model.license if model else None,
         card=package.card if package else None,
         card_metadata=package.card_metadata if package else {},
     )
@@ -180,20 +192,20 @@ class _Source(NamedTuple):
     """The local path of the model that a user named, and what else is known about it."""
 
     path: Path
-    languages: tuple[str, ...] = ()
+    model: published.PublishedModel | None = None
     package: packaged.PackagedModel | None = None
 
 
-def _load(source: str | Path, weights: str | Path | None) -> tuple["BiLM", "Location", packaged.PackagedModel | None]:
-    path, languages, package = _resolve(source)
+def _load(source: str | Path, weights: str | Path | None) -> tuple["BiLM", "Location", _Source]:
+    found = _resolve(source)
     from elmokit.formats.locate import locate
     from elmokit.formats.parts import assemble
 
-    location = locate(path, check_path("weights", weights) if weights is not None else None)
+    location = locate(found.path, check_path("weights", weights) if weights is not None else None)
     origin = str(location.archive or location.weights or location.directory)
     try:
-        parts = _read(location).with_languages(languages)
-        return assemble(parts, origin=origin), location, package
+        parts = _read(location).with_languages(found.model.languages if found.model else ())
+        return assemble(parts, origin=origin), location, found
     except ElmokitError as error:
         if str(location.archive or location.directory) in str(error) or origin in str(error):
             raise
@@ -209,7 +221,7 @@ def _resolve(source: str | Path) -> _Source:
     if package := packaged.find_packaged(source):
         return _Source(package.path, package=package)
     if model := published.find_published(source):
-        return _Source(remote.fetch_published(model), model.languages)
+        return _Source(remote.fetch_published(model), model)
     if published.is_published_form(source) or not remote.looks_like_hub_id(source):
         raise FormatError(
             f"{_not_found(source)}: give a path, the packaged {', '.join(packaged.NAMES)}, a published name such as "

@@ -70,7 +70,7 @@ def parse_hub_id(name: str) -> tuple[str, str | None]:
     return match["repo"], match["revision"]
 
 
-def fetch_hub(repo_id: str, *, revision: str | None = None, progress: bool | None = None) -> Path:
+def fetch_hub(repo_id: str, *, revision: str | None = None) -> Path:
     """Return the local copy of a Hub repository, with only the files that our formats read.
 
     The cache, the endpoint and the access token are those of `huggingface_hub` (`HF_HOME`, `HF_ENDPOINT`, `hf auth
@@ -79,7 +79,6 @@ def fetch_hub(repo_id: str, *, revision: str | None = None, progress: bool | Non
     Args:
         repo_id: `owner/name` or `owner/name@revision`.
         revision: A branch, tag or commit; None means the main branch.
-        progress: Show progress bars on stderr; None shows them if stderr is a terminal.
 
     Returns:
         The folder of the snapshot.
@@ -89,7 +88,7 @@ def fetch_hub(repo_id: str, *, revision: str | None = None, progress: bool | Non
     """
     repo_id, inline = parse_hub_id(repo_id)
     revision = revision or inline
-    folder = _snapshot(repo_id, revision, progress=sys.stderr.isatty() if progress is None else progress)
+    folder = _snapshot(repo_id, revision)
     files = [path for path in folder.rglob("*") if path.is_file() and path.name != "README.md"]
     if not files:
         raise DownloadError(
@@ -101,13 +100,13 @@ def fetch_hub(repo_id: str, *, revision: str | None = None, progress: bool | Non
     return folder
 
 
-def _snapshot(repo_id: str, revision: str | None, *, progress: bool) -> Path:
+def _snapshot(repo_id: str, revision: str | None) -> Path:
     from huggingface_hub import errors, snapshot_download
     from huggingface_hub.utils.tqdm import tqdm
 
     class Bar(tqdm):
         def __init__(self, *args: object, **kwargs: object) -> None:
-            super().__init__(*args, **(kwargs | {"disable": not progress}))
+            super().__init__(*args, **(kwargs | {"disable": not sys.stderr.isatty()}))
 
     transport_error: type[Exception] = getattr(errors, "HTTPError", OSError)  # base class of errors in its HTTP library
     try:

@@ -116,12 +116,8 @@ def download_file(
 ) -> None:
     """Download `url` to `target`, resuming an earlier attempt if there was one.
 
-    Args:
-        url: An http or https address.
-        target: The final path; its folder must exist, and no other process may be downloading to it.
-        known_sha256: The expected SHA-256, if known.
-        record: Receives the SHA-256 of the file just before it gets its final name.
-        report: Receives the progress.
+    The folder of `target` must exist, and no other process may be downloading to it. `record` receives the SHA-256 of
+    the file just before it gets its final name.
 
     Raises:
         DownloadError: If the file cannot be downloaded or does not verify.

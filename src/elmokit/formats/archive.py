@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
-from elmokit.errors import FormatError, UnsafeFileError
+from elmokit.errors import FormatError, UnsafeFileError, brief
 
 MAX_UNPACKED = 32 * 2**30
 MAX_RATIO = 200
@@ -41,7 +41,7 @@ def unpacked(path: Path) -> Iterator[Path]:
         except _DAMAGED as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise OSError(error.errno, error.strerror, tempfile.gettempdir()) from None
-            raise FormatError(f"{path} is cut short, damaged or encrypted ({_brief(error)}): fetch it again.") from None
+            raise FormatError(f"{path} is cut short, damaged or encrypted ({brief(error)}): fetch it again.") from None
         yield Path(folder)
 
 
@@ -51,7 +51,7 @@ def member_names(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             return [_posix(name) for name in archive.namelist()]
     except _DAMAGED as error:
-        raise FormatError(f"{path} is cut short, damaged or not a zip ({_brief(error)}): fetch it again.") from None
+        raise FormatError(f"{path} is cut short, damaged or not a zip ({brief(error)}): fetch it again.") from None
 
 
 def is_zip(path: Path) -> bool:
@@ -68,11 +68,7 @@ def check_sizes(path: Path) -> None:
         with zipfile.ZipFile(path) as archive:
             _check_sizes(archive, path)
     except _DAMAGED as error:
-        raise FormatError(f"{path} is cut short or damaged ({_brief(error)}): fetch it again.") from None
-
-
-def _brief(error: Exception) -> str:
-    return " ".join(str(error).split())[:150]
+        raise FormatError(f"{path} is cut short or damaged ({brief(error)}): fetch it again.") from None
 
 
 def _posix(name: str) -> str:

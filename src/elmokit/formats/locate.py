@@ -37,9 +37,7 @@ class Location:
 def locate(path: Path, weights: Path | None = None) -> Location:
     """Find a model by the path of its folder, its zip, one of its files or the finished run that trained it.
 
-    Args:
-        path: the path that the user gave.
-        weights: the HDF5 file, if it is not beside its options.
+    `weights` is the HDF5 file, if it is not beside its options.
 
     Raises:
         FormatError: if there is no model; the message says what the path is instead, if known.

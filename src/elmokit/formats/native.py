@@ -15,6 +15,7 @@ from elmokit.errors import FormatError, WeightsError
 from elmokit.filesystem import foreign_files
 from elmokit.formats.parts import ModelParts, check_shapes, empty_model, expected_shapes, read_spare_vocabulary
 from elmokit.model.bilm import BiLM
+from elmokit.recognize import read_object
 from elmokit.text.characters import TableIndexer
 from elmokit.text.dictionary import dictionary_text, read_dictionary
 from elmokit.text.vocabulary import read_vocabulary, write_vocabulary
@@ -97,12 +98,8 @@ def save_tensors(tensors: dict[str, Tensor], path: Path, metadata: dict[str, str
 
 def is_own(path: Path) -> bool:
     """Whether a folder has a model that `write` wrote, and nothing else."""
-    try:
-        settings = json.loads((path / CONFIG).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return False
-    whole = isinstance(settings, dict) and settings.get("format") == _FORMAT
-    return whole and not foreign_files(path, {CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS})
+    is_model = read_object(path / CONFIG).get("format") == _FORMAT
+    return is_model and not foreign_files(path, {CONFIG, WEIGHTS, VOCABULARY, CHARACTERS, WORDS})
 
 
 def _rounded(name: str, tensor: Tensor) -> Tensor:

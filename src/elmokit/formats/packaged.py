@@ -11,22 +11,14 @@ import re
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from elmokit.errors import ConfigError, ElmokitWarning, FormatError
-from elmokit.filesystem import atomic_directory
+from elmokit.errors import ElmokitWarning, FormatError
 from elmokit.text.files import file_sha256
-
-if TYPE_CHECKING:
-    from elmokit.model.bilm import BiLM
 
 FOLDER = Path(__file__).parents[1] / "models"
 NAMES = ("mini",)
 CARD, SUMS = "README.md", "sums.json"
-MAX_BYTES = 35_000_000
-"""Maximum size of a packaged model, which everyone who installs elmokit downloads."""
-
-_VERSION = re.compile(r"[0-9]+(\.[0-9]+)*")
 _REMEDY = "`pip install --force-reinstall --no-deps elmokit` brings it back, in a checkout restore the folder"
 
 
@@ -69,7 +61,7 @@ def find_packaged(name: str) -> PackagedModel | None:
     key = name.strip().lower()
     if key not in NAMES:
         return None
-    model = _read_sums(key)
+    model = read_sums(key)
     for file, expected in model.files.items():
         try:
             found = file_sha256(model.path / file)
@@ -101,50 +93,8 @@ def suggest(name: str) -> list[str]:
     return difflib.get_close_matches(name.strip().lower(), NAMES, cutoff=0.7)
 
 
-def write_packaged(bilm: "BiLM", *, name: str, version: str, card: str, overwrite: bool = False) -> PackagedModel:
-    """Add a model to the package atomically, rounded to float16, with its card and sums.
-
-    Args:
-        bilm: the model; it must have a softmax, for the commands that predict words.
-        name: one of `NAMES`.
-        version: a number such as "1".
-        card: the model card; it must name the fingerprint of the rounded weights, so that its figures refer to them.
-        overwrite: replace an existing model with this name.
-    """
-    if name not in NAMES:
-        raise ConfigError(
-            f"{name!r} is not the name of a packaged model: choose {', '.join(NAMES)}, or add it to NAMES."
-        )
-    if not _VERSION.fullmatch(version):
-        raise ConfigError(f"version {version!r} is not a version number: give a number such as 1 or 1.2.")
-    if not bilm.config.softmax:
-        raise ConfigError("the model has no softmax, so score and finetune would not work: give one that kept it.")
-    from elmokit.formats import native
-    from elmokit.formats.parts import assemble, fingerprint
-
-    FOLDER.mkdir(exist_ok=True)
-    with atomic_directory(FOLDER / name, overwrite=overwrite) as directory:
-        native.write(bilm, directory, float16=True)
-        own_fingerprint = fingerprint(assemble(native.read(directory), origin=str(directory)))
-        if own_fingerprint not in card:
-            raise FormatError(
-                f"the card does not name the fingerprint {own_fingerprint} of the float16 weights: make it from "
-                "results of the model that `elmokit convert --float16` writes."
-            )
-        (directory / CARD).write_text(card, encoding="utf-8", newline="\n")
-        files = {path.name: file_sha256(path) for path in sorted(directory.iterdir())}
-        sums = {"name": name, "version": version, "fingerprint": own_fingerprint, "sha256": files}
-        (directory / SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8", newline="\n")
-        size = sum(path.stat().st_size for path in directory.iterdir())
-        if size > MAX_BYTES:
-            raise FormatError(
-                f"the model takes {size / 1e6:.1f} MB, but a packaged one may take {MAX_BYTES / 1e6:.0f} MB: give a "
-                "smaller one."
-            )
-    return _read_sums(name)
-
-
-def _read_sums(name: str) -> PackagedModel:
+def read_sums(name: str) -> PackagedModel:
+    """The packaged model of a name, without a check of its files."""
     from elmokit.formats import native  # loads torch, which is needed only for packaged names
 
     path = FOLDER / name

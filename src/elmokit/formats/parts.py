@@ -39,9 +39,7 @@ def read_spare_vocabulary(path: Path) -> Vocabulary | None:
         return read_vocabulary(path)
     except InputError as error:
         warnings.warn(
-            f"the model is loaded without its vocabulary, which it does not need: {error}",
-            ElmokitWarning,
-            stacklevel=6,
+            f"the model is loaded without its vocabulary, which it does not need: {error}", ElmokitWarning, stacklevel=6
         )
         return None
 

@@ -18,20 +18,14 @@ from urllib.parse import urlsplit, urlunsplit
 
 from elmokit.cache import cache_directory
 from elmokit.errors import DownloadError
-from elmokit.filesystem import FolderLock, write_text_atomic
+from elmokit.filesystem import write_text_atomic
 from elmokit.formats._hub import fetch_hub, looks_like_hub_id, offline_variable, parse_hub_id
 from elmokit.formats._transfer import DownloadCallback, download_file
 from elmokit.formats.published import PublishedModel, RemoteFile
+from elmokit.locks import FolderLock
 from elmokit.text.files import file_sha256
 
-__all__ = [
-    "cache_directory",
-    "fetch_hub",
-    "fetch_published",
-    "looks_like_hub_id",
-    "offline_variable",
-    "parse_hub_id",
-]
+__all__ = ["cache_directory", "fetch_hub", "fetch_published", "looks_like_hub_id", "offline_variable", "parse_hub_id"]
 
 SUMS_NAME = "sha256.json"
 _SAFE_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -43,9 +37,7 @@ def fetch_published(model: PublishedModel, *, progress: bool | None = None) -> P
     A download that was interrupted by the network or a kill is resumed. The SHA-256 of each file is recorded in
     `sha256.json` beside it after the first download and compared on every later call.
 
-    Args:
-        model: An entry of the table, see `elmokit.formats.published.find_published`.
-        progress: Show a progress bar on stderr; None shows it if stderr is a terminal.
+    A progress bar is shown on stderr if `progress`, or if it is None and stderr is a terminal.
 
     Returns:
         The folder with the model's files under their own names, or the path of its zip if it is a single zip.

@@ -76,12 +76,7 @@ class BiLM(nn.Module):
     encoder: CharEncoder | TokenEncoder
 
     def __init__(
-        self,
-        config: ElmoConfig,
-        *,
-        vocabulary: Vocabulary | None = None,
-        indexer: Indexer | None = None,
-        seed: int = 0,
+        self, config: ElmoConfig, *, vocabulary: Vocabulary | None = None, indexer: Indexer | None = None, seed: int = 0
     ) -> None:
         super().__init__()
         if not isinstance(config, ElmoConfig):

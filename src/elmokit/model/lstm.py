@@ -70,12 +70,7 @@ class LstmLayer(nn.Module):
             offset[self.cell_dim : 2 * self.cell_dim] = self.forget_bias
             bias = bias + offset
         return LayerWeights(
-            self.input_weight,
-            self.recurrent_weight,
-            bias,
-            self.projection_weight,
-            self.cell_clip,
-            self.projection_clip,
+            self.input_weight, self.recurrent_weight, bias, self.projection_weight, self.cell_clip, self.projection_clip
         )
 
 
@@ -129,13 +124,7 @@ class Lstm(nn.Module):
             if dropout is not None:
                 x, index = dropout(x if index is None else x[index]), None  # (N, P)
             y, h, c = engine.run_layer(
-                layer.weights(),
-                x,
-                batch_sizes,
-                state.h[depth],
-                state.c[depth],
-                index=index,
-                starts=starts,
+                layer.weights(), x, batch_sizes, state.h[depth], state.c[depth], index=index, starts=starts
             )
             index = None
             x = y + x if depth > 0 and self.skip_connections else y  # (N, P)

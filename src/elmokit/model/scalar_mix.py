@@ -18,13 +18,10 @@ class ScalarMix(nn.Module):
     """One learned weighting of the layers, starting from their plain average.
 
     Args:
-        num_layers: number of layers to mix (L).
         layer_norm: normalize each layer first. True or "token": each token's vector by its own mean and variance, so
             that the result for a sentence never depends on its batch. "batch": one mean and variance per layer over all
             real tokens of the batch, as AllenNLP does.
         initial_weights: the unnormalized initial weights; None means all zero.
-        trainable: whether weights and gamma are trained.
-        eps: added to the variance.
     """
 
     def __init__(

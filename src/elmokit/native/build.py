@@ -8,6 +8,7 @@ import os
 import platform
 import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -20,7 +21,7 @@ SECONDS = 120
 _FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
-_KINDS = {
+_KINDS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {"baseline": (), "avx2": _AVX2, "avx512": _AVX512, "avx512bf16": (*_AVX512, "-mavx512bf16")},
     "aarch64": {"neon": ()},
 }
@@ -97,4 +98,4 @@ def _run(command: list[str], seconds: float) -> str:
 
 
 if __name__ == "__main__":
-    print(f"built {LIBRARY.name}: {', '.join(build_library())}")
+    sys.stdout.write(f"built {LIBRARY.name}: {', '.join(build_library())}\n")

@@ -12,7 +12,7 @@ import os
 import struct
 from functools import cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -61,7 +61,7 @@ class NativeLibrary:
                 raise UnusableLibraryError("it was built from other sources; install elmokit again")
             self.features: int = library.elmokit_features() & LIMITS[limit or "amx"]
             self.kind = self._best_kind(library)
-            self._declare(library)
+            self._functions = self._declare(library)
         except (OSError, AttributeError) as error:
             raise UnusableLibraryError(f"it is damaged ({error})") from error
         self._library = library
@@ -79,7 +79,8 @@ class NativeLibrary:
                 return kind
         return "neon" if hasattr(library, "elmokit_product_neon") else "baseline"
 
-    def _declare(self, library: ctypes.CDLL) -> None:
+    def _declare(self, library: ctypes.CDLL) -> dict[str, Any]:
+        """The functions of the selected kind, by name."""
         size, pointer, number = ctypes.c_int64, ctypes.c_void_p, ctypes.c_float
         arguments = {
             "product": [size] * 3 + [pointer] * 2 + [size] + [pointer] * 3 + [size, number, pointer],
@@ -90,10 +91,12 @@ class NativeLibrary:
             "train_cell": [size] * 2 + [pointer] * 4 + [number],
             "train_back": [size] * 2 + [pointer] * 6 + [number],
         }
+        functions = {}
         for name, types in arguments.items():
             function = getattr(library, f"elmokit_{name}_{self.kind}")
             function.argtypes, function.restype = types, None
-            setattr(self, f"_{name}", function)
+            functions[name] = function
+        return functions
 
     @property
     def same_bits(self) -> bool:
@@ -122,7 +125,7 @@ class NativeLibrary:
         """
         number = len(rows) if index is None else len(index)
         room = self._room(number, rows.shape[1])
-        self._product(
+        self._functions["product"](
             number,
             rows.shape[1],
             out.shape[1],
@@ -166,7 +169,7 @@ class NativeLibrary:
         h, c = state
         memory = torch.empty(len(c) * (c.shape[1] + 1), dtype=torch.float32)
         pointers = (inputs, places, starts, *panels, *first, h, c, y, memory, self._room(*h.shape))
-        self._steps(
+        self._functions["steps"](
             len(sizes),
             sizes.data_ptr(),
             c.shape[1],
@@ -179,15 +182,15 @@ class NativeLibrary:
         """One group of filters over the characters of words (n, C, D) → out (n, M), activated."""
         pointers = (words.data_ptr(), panels.data_ptr(), bias.data_ptr(), out.data_ptr())
         room = self._room(words.shape[0] * words.shape[1], words.shape[2])
-        self._convolve(*words.shape, width, out.shape[1], *pointers, out.stride(0), relu, _address(room))
+        self._functions["convolve"](*words.shape, width, out.shape[1], *pointers, out.stride(0), relu, _address(room))
 
     def pack(self, matrix: Tensor) -> Tensor:
         """A matrix (K, M) in panels of 64 columns; see infer.c."""
-        padded = pad(matrix, (0, -matrix.shape[1] % 64))
+        panels: Tensor = pad(matrix, (0, -matrix.shape[1] % 64)).unflatten(1, (-1, 64))  # (K, panels, 64)
         if self.precision == "float32":
-            return padded.unflatten(1, (-1, 64)).transpose(0, 1).contiguous()  # (panels, K, 64)
-        pairs = pad(padded, (0, 0, 0, len(matrix) % 2)).to(torch.bfloat16)
-        return pairs.unflatten(1, (-1, 64)).unflatten(0, (-1, 2)).permute(2, 0, 3, 1).contiguous()  # (panels, K/2, 64, 2)
+            return panels.transpose(0, 1).contiguous()  # (panels, K, 64)
+        pairs: Tensor = pad(panels, (0, 0, 0, 0, 0, len(matrix) % 2)).unflatten(0, (-1, 2))  # (K/2, 2, panels, 64)
+        return pairs.to(torch.bfloat16).permute(2, 0, 3, 1).contiguous()  # (panels, K/2, 64, 2)
 
     def pack_gates(self, matrix: Tensor) -> Tensor:
         """A layer's matrix (P, 4H) in panels, each with the four gates of 16 cells."""
@@ -204,7 +207,7 @@ class NativeLibrary:
 
     def highway(self, transform: Tensor, carry: Tensor, x: Tensor) -> None:
         """Update x (n, F) from the two products (n, F) of a highway."""
-        self._highway(x.numel(), transform.data_ptr(), carry.data_ptr(), x.data_ptr())
+        self._functions["highway"](x.numel(), transform.data_ptr(), carry.data_ptr(), x.data_ptr())
 
     def cell(
         self,
@@ -217,12 +220,12 @@ class NativeLibrary:
     ) -> None:
         """A step whose products exist: `c` (n, H) and `out` (n, H) from gates (n, 4H) and rows of inputs (…, 4H)."""
         pointers = map(_address, (gates, inputs, places, c, out))
-        self._cell(*c.shape, *pointers, _UNLIMITED if clip is None else clip)
+        self._functions["cell"](*c.shape, *pointers, _UNLIMITED if clip is None else clip)
 
     def activate(self, gates: Tensor, c: Tensor, tanh_c: Tensor, out: Tensor, clip: float | None) -> None:
         """A step in training: gates (n, 4H) become activations, c (n, H) the new memory; writes the rest."""
         pointers = map(_address, (gates, c, tanh_c, out))
-        self._train_cell(*c.shape, *pointers, _UNLIMITED if clip is None else clip)
+        self._functions["train_cell"](*c.shape, *pointers, _UNLIMITED if clip is None else clip)
 
     def differentiate(
         self,
@@ -236,7 +239,7 @@ class NativeLibrary:
     ) -> None:
         """The backward pass of a step: dc (n, H) changes from after to before the step; writes dgates (n, 4H)."""
         pointers = map(_address, (gates, before_c, tanh_c, dout, dc, dgates))
-        self._train_back(*dc.shape, *pointers, _UNLIMITED if clip is None else clip)
+        self._functions["train_back"](*dc.shape, *pointers, _UNLIMITED if clip is None else clip)
 
 
 def _is_complete(path: Path) -> bool:
@@ -300,5 +303,5 @@ def forget_library() -> None:
 def order_gates(gates: Tensor) -> Tensor:
     """Columns (…, 4H) in the order of the panels: the four gates of 16 cells, then those of the next."""
     parts = gates.unflatten(-1, (4, -1))  # (…, 4, H)
-    padded = pad(parts, (0, -parts.shape[-1] % 16))
-    return padded.unflatten(-1, (-1, 16)).transpose(-3, -2).flatten(-3).contiguous()  # (…, panels · 64)
+    cells: Tensor = pad(parts, (0, -parts.shape[-1] % 16)).unflatten(-1, (-1, 16))  # (…, 4, panels, 16)
+    return cells.transpose(-3, -2).flatten(-3).contiguous()  # (…, panels · 64)

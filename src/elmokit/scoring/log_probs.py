@@ -18,13 +18,8 @@ def target_log_probs(
 ) -> Tensor:
     """The log p (N,) of each target under the exact softmax, for evaluation.
 
-    Args:
-        h: outputs (M, P).
-        targets: ids (N,).
-        softmax: the model's softmax, plain or adaptive.
-        token_table: the table of a tied softmax.
-        places: index of the output (N,) that predicts each target, so that shared outputs are computed once; None if
-            each target has its own output.
+    `h` has the outputs (M, P). `places` (N,) says which of them predicts each target, so that shared outputs are
+    computed once; None if each target has its own.
 
     Memory does not grow with the vocabulary, and by only one number per prediction.
     """

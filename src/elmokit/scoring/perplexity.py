@@ -80,6 +80,28 @@ def measure_perplexity(
     return measure_parts(bilm, sentences, (), carry=carry, num_rows=num_rows, threads=threads, report=report)[0]
 
 
+def evaluate_both(
+    bilm: BiLM, sentences: Sequence[str], *, threads: int | None = None, report: ProgressCallback | None = None
+) -> dict[str, Any]:
+    """Perplexities on a text with the state carried and with it reset.
+
+    Args:
+        bilm: a model with a softmax.
+        sentences: the text, one sentence per item, as tokens separated by spaces.
+        threads: cores to use on a CPU; None uses all that the process may use.
+        report: receives the number of predictions made and the total, over both passes.
+    """
+
+    def measure(number: int) -> Perplexity:
+        def tell(done: int, total: int) -> None:
+            if report is not None:
+                report(number * total + done, 2 * total)
+
+        return measure_perplexity(bilm, sentences, carry=number == 0, threads=threads, report=tell)
+
+    return {name: measure(number).to_dict() for number, name in enumerate(("carry", "reset"))}
+
+
 def measure_parts(
     bilm: BiLM,
     sentences: Sequence[str],
@@ -161,11 +183,7 @@ class _Sums:
         self.totals, self.counts = np.zeros((2, 2)), np.zeros((2, 2), dtype=np.int64)  # direction × (all, known)
 
     def add(
-        self,
-        targets: NDArray[np.int64],
-        log_probs: NDArray[np.float32],
-        real: NDArray[np.bool_],
-        unknown: int,
+        self, targets: NDArray[np.int64], log_probs: NDArray[np.float32], real: NDArray[np.bool_], unknown: int
     ) -> None:
         for kind, chosen in enumerate((real, real & (targets != unknown))):
             self.totals[:, kind] -= np.where(chosen, log_probs, 0).sum((1, 2), dtype=np.float64)

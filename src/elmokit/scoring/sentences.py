@@ -29,13 +29,7 @@ class SentenceScore(NamedTuple):
 def score_sentences(
     bilm: BiLM, sentences: Iterable[Sequence[str]], *, threads: int | None = None
 ) -> Iterator[SentenceScore]:
-    """Score sentences in input order, each from the zero state, in constant memory.
-
-    Args:
-        bilm: a model with a softmax.
-        sentences: lists of tokens.
-        threads: cores to use on a CPU; None uses all that the process may use.
-    """
+    """Score sentences in input order, each from the zero state, in constant memory."""
     with closing(Scorer(bilm, threads)) as scorer:
         for block in sentence_blocks(check_sentences(sentences)):
             found: dict[int, SentenceScore] = {}

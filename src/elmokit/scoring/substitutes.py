@@ -26,11 +26,7 @@ class Substitute(NamedTuple):
 def find_substitutes(bilm: BiLM, tokens: Sequence[str], position: int, *, number: int = 10) -> list[Substitute]:
     """Find the most probable words at the position of a token; the token itself is hidden from the model.
 
-    Args:
-        bilm: a model with a softmax.
-        tokens: the sentence.
-        position: position of the token, from 0; negative numbers count from the end.
-        number: number of words to return, best first.
+    The best word is first. A negative position counts from the end.
     """
     if bilm.vocabulary is None or bilm.softmax is None:
         raise ConfigError(

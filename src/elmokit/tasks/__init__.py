@@ -1,1 +1,57 @@
 """Six tasks with and without ELMo: each folder has a reader, a model and a metric; everything else is shared."""
+
+from typing import TYPE_CHECKING
+
+from elmokit.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from elmokit.tasks.base import Task, TaskModel
+    from elmokit.tasks.comparison import Comparison, VariantScores, compare
+    from elmokit.tasks.config import TaskConfig, read_task_config
+    from elmokit.tasks.registry import TASKS
+    from elmokit.tasks.runner import TaskFiles, evaluate_task, train_task
+    from elmokit.tasks.trained import TrainedTask, load_trained
+    from elmokit.tasks.variants import BASELINE, Experiment, Runs, Variant, run_all
+
+__all__ = [
+    "BASELINE",
+    "TASKS",
+    "Comparison",
+    "Experiment",
+    "Runs",
+    "Task",
+    "TaskConfig",
+    "TaskFiles",
+    "TaskModel",
+    "TrainedTask",
+    "Variant",
+    "VariantScores",
+    "compare",
+    "evaluate_task",
+    "load_trained",
+    "read_task_config",
+    "run_all",
+    "train_task",
+]
+
+_HOMES = {
+    "BASELINE": "elmokit.tasks.variants",
+    "Comparison": "elmokit.tasks.comparison",
+    "Experiment": "elmokit.tasks.variants",
+    "Runs": "elmokit.tasks.variants",
+    "TASKS": "elmokit.tasks.registry",
+    "Task": "elmokit.tasks.base",
+    "TaskConfig": "elmokit.tasks.config",
+    "TaskFiles": "elmokit.tasks.runner",
+    "TaskModel": "elmokit.tasks.base",
+    "TrainedTask": "elmokit.tasks.trained",
+    "Variant": "elmokit.tasks.variants",
+    "VariantScores": "elmokit.tasks.comparison",
+    "compare": "elmokit.tasks.comparison",
+    "evaluate_task": "elmokit.tasks.runner",
+    "load_trained": "elmokit.tasks.trained",
+    "read_task_config": "elmokit.tasks.config",
+    "run_all": "elmokit.tasks.variants",
+    "train_task": "elmokit.tasks.runner",
+}
+__getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -7,7 +7,7 @@ tasks, in `elmokit.tasks.runner`.
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,22 +20,12 @@ from elmokit.errors import ConfigError
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 
+if TYPE_CHECKING:
+    from elmokit.tasks.trained import TrainedTask
+
 Example = TypeVar("Example")
 Labels = dict[str, Any]
 """What a task learned about its labels from the training examples, as JSON values."""
-
-
-class Predictor(Protocol):
-    """What a task needs from a trained model to predict; `elmokit.tasks.trained.TrainedTask` implements it."""
-
-    def check_tokenizer(self) -> None:
-        """Warn if the biLM was trained with another tokenizer than the one used here."""
-
-    def prepare(self, examples: Sequence[Any]) -> None:
-        """Look up everything that can be looked up for the examples."""
-
-    def predict(self, examples: Sequence[Any]) -> list[Any]:
-        """One prediction per example."""
 
 
 class TaskModel(nn.Module, ABC):
@@ -111,7 +101,7 @@ class Task(ABC, Generic[Example]):
     def from_raw(self, *fields: str) -> list[Example]:
         """Examples without gold labels from user input, one text per entry of `fields`."""
 
-    def predict_raw(self, trained: Predictor, rows: Iterable[Sequence[str]]) -> list[tuple[Example, Any]]:
+    def predict_raw(self, trained: "TrainedTask", rows: Iterable[Sequence[str]]) -> list[tuple[Example, Any]]:
         """Examples with predictions from user input; a row has one text per entry of `fields`.
 
         A task whose predictions depend on earlier predictions overrides this.
@@ -154,6 +144,6 @@ class Task(ABC, Generic[Example]):
         """The length of an example, to batch similar ones."""
         return sum(map(len, self.sentences([example])))
 
-    def num_char_filters(self, settings: Any) -> tuple[int, int, int] | None:
+    def char_cnn_shape(self, settings: Any) -> tuple[int, int, int] | None:
         """Width of characters, number and width of filters of the task's own character features; None without them."""
         return None

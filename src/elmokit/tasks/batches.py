@@ -23,6 +23,8 @@ Text = tuple[tuple[str, ...], ...]
 """A token sequence of an example, split into the sentences that the biLM reads one by one."""
 Example = TypeVar("Example")
 _BUCKET_BATCHES = 50
+_MAX_BYTES = 30
+"""Of a token, for the task's own character features."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,6 @@ class TokenBatch:
         """(B,)."""
         return self.mask.sum(1)
 
-    def to(self, device: torch.device) -> "TokenBatch":
-        """The same batch on a device."""
-        return TokenBatch(
-            self.mask.to(device),
-            self.word_rows.to(device),
-            TokenTypes(self.types.char_ids.to(device), self.types.rows.to(device)),
-            None if self.layers is None else self.layers.to(device),
-            self.live and LiveSentences(self.live.char_ids.to(device), self.live.places.to(device)),
-        )
-
 
 class TokenLookup:
     """Looks up the features of tokens for task models.
@@ -75,13 +67,10 @@ class TokenLookup:
         table: rows of the task's own word vectors.
         store: layers of a frozen biLM; None if there is none.
         indexer: the indexer of a biLM that is trained with the task; None if there is none.
-        max_characters: the task's own character features see at most this many bytes of a token.
     """
 
-    def __init__(
-        self, table: WordTable, *, store: LayerStore | None, indexer: Indexer | None, max_characters: int = 30
-    ) -> None:
-        self.table, self.store, self.indexer, self.max_characters = table, store, indexer, max_characters
+    def __init__(self, table: WordTable, *, store: LayerStore | None, indexer: Indexer | None) -> None:
+        self.table, self.store, self.indexer = table, store, indexer
 
     def batch(self, texts: Sequence[Text]) -> TokenBatch:
         """Pad and look up."""
@@ -97,7 +86,7 @@ class TokenLookup:
         return TokenBatch(
             torch.from_numpy(mask),
             torch.from_numpy(rows),
-            _find_types(tokens, shape, self.max_characters),
+            _find_types(tokens, shape),
             layers,
             None if self.indexer is None else _live_sentences(texts, shape, self.indexer),
         )
@@ -114,13 +103,13 @@ class TokenLookup:
         return layers
 
 
-def _find_types(tokens: Sequence[Sequence[str]], shape: tuple[int, int], max_characters: int) -> TokenTypes:
+def _find_types(tokens: Sequence[Sequence[str]], shape: tuple[int, int]) -> TokenTypes:
     """Bytes of UTF-8 plus one, at least three wide so that a filter of three fits."""
     numbers = {"": 0}
     rows = np.zeros(shape, dtype=np.int64)  # (B, T)
     for row, own in enumerate(tokens):
         rows[row, : len(own)] = [numbers.setdefault(token, len(numbers)) for token in own]
-    data = [token.encode("utf-8", "surrogatepass")[:max_characters] for token in numbers]
+    data = [token.encode("utf-8", "surrogatepass")[:_MAX_BYTES] for token in numbers]
     char_ids = np.zeros((len(data), max(3, *map(len, data))), dtype=np.int64)  # (K, C)
     for number, token in enumerate(data):
         char_ids[number, : len(token)] = np.frombuffer(token, dtype=np.uint8).astype(np.int64) + 1

@@ -21,11 +21,9 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class ColumnSentence:
-    """The rows between two blank lines, at least one, and the comments since the previous sentence."""
+    """The rows between two blank lines, at least one."""
 
     rows: tuple[Row, ...]
-    comments: tuple[str, ...] = ()
-    """With their `#`, without surrounding white space."""
 
     def column(self, index: int) -> tuple[str, ...]:
         """One column of all rows."""
@@ -41,28 +39,24 @@ def read_columns(
         path: the file to read.
         names: the expected columns; errors list them.
         separator: "\t" keeps spaces and empty columns; None treats any run of spaces and tabs as one separator.
-        comments: whether a line that begins with `#` is a comment; in a file of bare words it may be a word.
+        comments: whether to skip lines that begin with `#`; in a file of bare words, `#` may begin a word.
         more: whether further columns may follow the named ones, the same number in all rows of a sentence.
     """
     rows: list[Row] = []
-    remarks: list[str] = []
     with open_text(path) as lines:
         for number, line in enumerate(lines, start=1):
-            text = line.strip(_BLANKS)
-            if not text:
+            if not line.strip(_BLANKS):
                 if rows:
-                    yield ColumnSentence(tuple(rows), tuple(remarks))
-                    rows, remarks = [], []
-            elif comments and line.startswith("#"):
-                remarks.append(text)
-            else:
+                    yield ColumnSentence(tuple(rows))
+                    rows = []
+            elif not (comments and line.startswith("#")):
                 columns = _split(line, separator)
                 width = len(rows[0].columns) if rows else max(len(columns), len(names)) if more else len(names)
                 if len(columns) != width:
                     raise _wrong_width(path, number, len(columns), width, names)
                 rows.append(Row(number, columns))
     if rows:
-        yield ColumnSentence(tuple(rows), tuple(remarks))
+        yield ColumnSentence(tuple(rows))
 
 
 def _split(line: str, separator: str | None) -> tuple[str, ...]:

@@ -20,7 +20,6 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.model.engines.choose import training_cell
-from elmokit.model.engines.train import PORTABLE_CELL
 from elmokit.model.packing import Packing
 
 

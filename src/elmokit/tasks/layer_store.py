@@ -32,8 +32,8 @@ class LayerStore:
     def __init__(self, embedder: Embedder, folder: Path | None = None) -> None:
         if embedder.state != "reset" or embedder.precision != "float32":
             raise ConfigError(
-                f"an embedder with state {embedder.state!r} and precision {embedder.precision} gives other layers than a "
-                "store keeps: give one with state 'reset' and precision float32."
+                f"an embedder with state {embedder.state!r} and precision {embedder.precision} gives other layers than "
+                "a store keeps: give one with state 'reset' and precision float32."
             )
         self.embedder = embedder
         self.path = (cache_directory() / "layers" if folder is None else folder) / embedder.fingerprint[:16]

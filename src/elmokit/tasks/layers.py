@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from elmokit.tasks.gru import BiGru, turn_rows
+from elmokit.tasks.gru import BiGru, reverse_rows
 
 _CLOSED = -1e30
 
@@ -71,7 +71,7 @@ class BiRnn(nn.Module):
         for layer in self.layers:
             x = self.dropout(x)  # (B, T, …)
             ahead, back = layer(x, turn)  # (B, T, H) each
-            x = torch.cat([ahead, turn_rows(back, turn)], 2) * mask[:, :, None]  # (B, T, 2H)
+            x = torch.cat([ahead, reverse_rows(back, turn)], 2) * mask[:, :, None]  # (B, T, 2H)
         return x
 
 
@@ -84,7 +84,7 @@ class _BiLstm(nn.Module):
 
     def forward(self, x: Tensor, turn: Tensor) -> tuple[Tensor, Tensor]:
         """Outputs 2 × (B, T, H) from rows (B, T, E); those of the backward direction are still reversed."""
-        return self.ahead(x)[0], self.back(turn_rows(x, turn))[0]
+        return self.ahead(x)[0], self.back(reverse_rows(x, turn))[0]
 
 
 class Crf(nn.Module):
@@ -191,16 +191,15 @@ def trace_back(pointers: Sequence[Sequence[int]], last: int, length: int) -> lis
 
 
 class Maxout(nn.Module):
-    """A linear layer with several pieces per output, of which the largest counts."""
+    """A linear layer with four pieces per output, of which the largest counts."""
 
-    def __init__(self, in_dim: int, out_dim: int, num_pieces: int = 4) -> None:
+    def __init__(self, in_dim: int, out_dim: int) -> None:
         super().__init__()
-        self.linear = nn.Linear(in_dim, out_dim * num_pieces)
-        self.num_pieces = num_pieces
+        self.linear = nn.Linear(in_dim, 4 * out_dim)
 
     def forward(self, x: Tensor) -> Tensor:
         """From (B, in_dim) to (B, out_dim)."""
-        pieces: Tensor = self.linear(x).unflatten(1, (-1, self.num_pieces))  # (B, out_dim, pieces)
+        pieces: Tensor = self.linear(x).unflatten(1, (-1, 4))  # (B, out_dim, 4)
         return pieces.amax(2)
 
 

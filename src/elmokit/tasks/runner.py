@@ -70,7 +70,6 @@ def train_task(
     config: TaskConfig,
     files: TaskFiles,
     *,
-    tasks: Mapping[str, Task[Any]],
     report: LogCallback | None = None,
     embedding: ProgressCallback | None = None,
 ) -> dict[str, Any]:
@@ -80,7 +79,6 @@ def train_task(
         task: the task to train.
         config: the settings of the run.
         files: input files and output folder.
-        tasks: all tasks by name.
         report: receives every log entry.
         embedding: receives how much of the data the biLM has embedded.
     """
@@ -91,7 +89,7 @@ def train_task(
     refuse_pipes(inputs)
     check_run_folder(files.output, resume=files.resume, models=[files.bilm], inputs=inputs)
     with RunFolder(files.output, config.model_dump(mode="json")):
-        return _train(task, config, files, tasks=tasks, report=report, embedding=embedding)
+        return _train(task, config, files, report=report, embedding=embedding)
 
 
 def _train(
@@ -99,7 +97,6 @@ def _train(
     config: TaskConfig,
     files: TaskFiles,
     *,
-    tasks: Mapping[str, Task[Any]],
     report: LogCallback | None,
     embedding: ProgressCallback | None,
 ) -> dict[str, Any]:
@@ -129,7 +126,7 @@ def _train(
         write_text_atomic(output / RECORD, json.dumps(origin, indent=1) + "\n")
     fitted = loop.run()
     best = load_trained(
-        output / "model", tasks, bilm=files.bilm, layers_folder=files.layers_folder, threads=files.threads
+        output / "model", task=task, bilm=files.bilm, layers_folder=files.layers_folder, threads=files.threads
     )
     result = {
         **origin,

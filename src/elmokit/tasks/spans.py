@@ -96,17 +96,6 @@ def to_iob2(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
     return tuple(tags)
 
 
-def to_iob1(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
-    """Tags that begin an entity with B- only directly after another of its type."""
-    tags = ["O"] * num_tokens
-    before = None
-    for span in sorted(spans):
-        touching = before is not None and (before.end, before.type) == (span.start, span.type)
-        _place(tags, span, ["B" if touching else "I", *"I" * (span.end - span.start - 1)])
-        before = span
-    return tuple(tags)
-
-
 def to_bioul(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
     """Tags that mark first, inner and last tokens of entities, and entities of one token."""
     tags = ["O"] * num_tokens

@@ -8,7 +8,7 @@ bilm/                the biLM, if it was trained with the task
 
 import json
 import os.path
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from elmokit.tasks.batches import TokenBatch, TokenLookup, in_order
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
 from elmokit.tasks.layer_store import LayerStore
+from elmokit.tasks.registry import TASKS
 from elmokit.tasks.words import WordTable
 from elmokit.text.tokenizers import check_raw_text
 
@@ -93,7 +94,7 @@ class TrainedTask:
         if bilm is not None:
             shape = {"num_layers": bilm.config.num_layers, "width": bilm.config.output_dim}
             elmo = ElmoInputs(config.elmo, **shape, bilm=bilm if tuned else None)
-        filters = task.num_char_filters(settings)
+        filters = task.char_cnn_shape(settings)
         char_cnn = filters and CharCnn(char_dim=filters[0], num_filters=filters[1], width=filters[2])
         inputs = TokenInputs(vectors, tune_words=config.words.tuned, char_cnn=char_cnn or None, elmo=elmo)
         self.model: TaskModel = task.build(settings, inputs, labels)
@@ -192,8 +193,8 @@ def find_trained(path: Path) -> Path:
 
 def load_trained(
     path: str | Path,
-    tasks: Mapping[str, Task[Any]],
     *,
+    task: Task[Any] | None = None,
     bilm: str | None = None,
     layers_folder: Path | None = None,
     threads: int | None = None,
@@ -202,12 +203,13 @@ def load_trained(
 
     Args:
         path: the folder of the model or of its finished run.
-        tasks: all tasks by name.
+        task: the task of the model; None finds it in `TASKS` by its name.
         bilm: where to load the biLM from; None is the name given in training.
         layers_folder: see `TrainedTask`.
         threads: number of threads of the embedder.
     """
     path = find_trained(check_path("path", path))
+    tasks = TASKS if task is None else {task.name: task}
     try:
         content = json.loads((path / TASK_MODEL).read_text(encoding="utf-8"))
         if content["format"] != _FORMAT or content["version"] != _VERSION or content["task"] not in tasks:

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from elmokit.cores import usable_cores
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, InputError
-from elmokit.filesystem import LOCK, FolderLock, check_name, is_empty
+from elmokit.filesystem import LOCK, check_name, is_empty
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
+from elmokit.locks import FolderLock
 from elmokit.model.bilm import BiLM
 from elmokit.progress import ProgressCallback
 from elmokit.recognize import COMPARISON, mistaken

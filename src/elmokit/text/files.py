@@ -10,13 +10,16 @@ import lzma
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from elmokit.arguments import check_path, is_path, shown
 from elmokit.errors import ConfigError, InputError
 from elmokit.recognize import TEXTS, binary_kind, did_you_mean, is_regular, mistaken
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
 
 _OPENERS: dict[str, Callable[..., Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
@@ -24,29 +27,46 @@ _FAILURES = (UnicodeDecodeError, OSError, *_DAMAGED)
 
 
 @contextmanager
-def open_text(path: Path, *, errors: str = "strict") -> Iterator[TextIO]:
+def open_text(path: Path, *, errors: str = "strict", digest: "_Hash | None" = None) -> Iterator[TextIO]:
     r"""Read UTF-8 text whose lines end at `\n` only, so that no other separator can break a line.
 
     A byte order mark at the beginning is skipped. A file that is missing, damaged or not text raises an `InputError`
     that says so; other errors while the file is open pass through unchanged. A file that begins like embeddings, a zip
-    or another binary format is reported as that format, regardless of `errors`.
+    or another binary format is reported as that format, regardless of `errors`. `digest` receives all bytes of the
+    file, compressed if it is, when the text is read to its end.
     """
     path = check_path("path", path)
     try:
         codecs.lookup_error(errors)
     except (LookupError, TypeError):
         raise ConfigError(f"errors {shown(errors)} is unknown: choose strict or replace.") from None
-    try:
-        file = _OPENERS.get(path.suffix, open)(path, "rb")
-        kind = binary_kind(path, file.peek(64)) if is_regular(path) else None
-    except (*_FAILURES, ValueError) as error:  # the last for a name that no file can have
-        raise _reworded(path, error) from None
-    if kind is not None:
-        file.close()
-        wanted = "UTF-8 text" if "UTF-16" in kind.words else "text"
-        raise InputError(f"{path} is {kind.words}, not {wanted}: {kind.use}.")
-    with _Text(path, file, errors) as text:
-        yield text
+    with ExitStack() as opened:
+        try:
+            stored = io.BufferedReader(io.FileIO(path) if digest is None else _DigestedFile(path, digest))
+            opened.enter_context(stored)
+            file = _OPENERS[path.suffix](stored, "rb") if path.suffix in _OPENERS else stored
+            kind = binary_kind(path, file.peek(64)) if is_regular(path) else None
+        except (*_FAILURES, ValueError) as error:  # the last for a name that no file can have
+            raise _reworded(path, error) from None
+        if kind is not None:
+            wanted = "UTF-8 text" if "UTF-16" in kind.words else "text"
+            raise InputError(f"{path} is {kind.words}, not {wanted}: {kind.use}.")
+        yield opened.enter_context(_Text(path, file, errors))
+        while digest is not None and stored.read(io.DEFAULT_BUFFER_SIZE):  # what may follow compressed data
+            pass
+
+
+class _DigestedFile(io.FileIO):
+    """A file that adds the bytes that are read from it to a digest."""
+
+    def __init__(self, path: Path, digest: "_Hash") -> None:
+        super().__init__(path)
+        self._digest = digest
+
+    def readinto(self, buffer: Any, /) -> int | None:
+        count = super().readinto(buffer)
+        self._digest.update(memoryview(buffer)[:count])
+        return count
 
 
 class _Text(io.TextIOWrapper):

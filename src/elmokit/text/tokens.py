@@ -44,12 +44,7 @@ def check_text(text: Any, place: str) -> str | tuple[str, ...]:
 
 
 def check_texts(texts: Any, name: str) -> Iterator[str | tuple[str, ...]]:
-    """Check texts one by one, each raw (str) or as tokens; whether it is a series at all is checked immediately.
-
-    Args:
-        texts: the value of the argument.
-        name: the name of the argument, for messages.
-    """
+    """Check texts one by one, each raw (str) or as tokens; whether it is a series at all is checked immediately."""
     if isinstance(texts, str):
         raise InputError(f"{name} is the str {texts[:40]!r}: give a list of texts, e.g. [text].")
     if hasattr(texts, "iterrows"):  # a pandas table iterates over the names of its columns

@@ -17,7 +17,6 @@ class WeightAverage:
     At first the average covers fewer steps than `decay` implies, so that it soon forgets the initial weights.
 
     Args:
-        parameters: parameters to average.
         decay: share of the average that is kept at each step.
     """
 

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from elmokit.errors import ConfigError, ElmokitError
 
 _FLAT_BYTES = 64 * 2**20
+_TIMEOUT = timedelta(hours=2)
 _LOST = (
     "another process of this run has ended or cannot be reached: look at its own message, then repeat the command with "
     "--resume; the number of processes may change."
@@ -101,13 +102,13 @@ def _reduce(tensors: list[Tensor]) -> None:
         tensor.copy_(summed.view_as(tensor))
 
 
-def init_distributed(device: str = "cpu", timeout: timedelta = timedelta(hours=2)) -> Processes:
+def init_distributed(device: str = "cpu") -> Processes:
     """Join the process group if torchrun started this process."""
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         return Processes()
     if not dist.is_initialized():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo", timeout=timeout)
+        dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo", timeout=_TIMEOUT)
     return Processes(dist.get_rank(), size)
 
 

@@ -12,12 +12,14 @@ from elmokit.formats import load
 from elmokit.model.bilm import BiLM
 from elmokit.model.char_encoder import TokenEncoder
 from elmokit.progress import ProgressCallback
+from elmokit.scoring.perplexity import evaluate_both
 from elmokit.text.characters import Indexer
 from elmokit.text.tokens import check_tokens
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import FinetuneConfig, LossConfig
 from elmokit.training.loop import LogCallback
-from elmokit.training.pretraining import Run, RunFiles, RunResult, evaluate_both
+from elmokit.training.run import Run
+from elmokit.training.run_files import RunFiles, RunResult
 from elmokit.wording import counted
 
 
@@ -60,13 +62,13 @@ def _train(
 ) -> RunResult:
     """Adapt the model's vocabulary to the run, then train it."""
     if not bilm.config.softmax:
-        vocabulary = bilm.vocabulary if bilm.config.input.kind == "tokens" else run.vocabulary()
+        vocabulary = bilm.vocabulary if bilm.config.input.kind == "tokens" else run.text.vocabulary()
         assert vocabulary is not None
         bilm = add_softmax(bilm, vocabulary, seed=config.seed)
         run.note = f"new softmax over {counted(len(vocabulary), 'word')}; "
     if extend_vocab:
         before = len(bilm.vocabulary or ())
-        bilm = extend_vocabulary(bilm, run.vocabulary().tokens)
+        bilm = extend_vocabulary(bilm, run.text.vocabulary().tokens)
         run.note += f"vocabulary extended by {counted(len(bilm.vocabulary or ()) - before, 'word')}; "
     run.note += f"weights from {model}"
     _check_loss(bilm, config.loss.kind)
@@ -75,7 +77,7 @@ def _train(
         run.note += "; full softmax, because the vocabulary has fewer words than loss.num_negatives"
     _freeze(bilm, config.freeze)
     run.check_memory(bilm)
-    first = evaluate_both(bilm, run.heldout) if run.heldout and run.processes.is_first else {}
+    first = evaluate_both(bilm, run.text.heldout) if run.text.heldout and run.processes.is_first else {}
     return run.train(bilm, report, before=first)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from elmokit.model.bilm import BiLM
-from elmokit.scoring.perplexity import measure_parts
+from elmokit.scoring.perplexity import measure_parts, measure_perplexity
 from elmokit.text.input_kind import InputKind
 from elmokit.text.lines import read_text
 
@@ -50,6 +50,19 @@ def first_predictions(sentences: Sequence[str], num_predictions: int | None) -> 
 
 def _num_predictions(sentence: str) -> int:
     return sentence.count(" ") + 2
+
+
+def evaluate_sample(bilm: BiLM, sentences: Sequence[str]) -> dict[str, float]:
+    """The figures that the log has for each evaluation of a model in training."""
+    bilm.eval()
+    found = measure_perplexity(bilm, sentences)
+    bilm.train()
+    return {
+        "perplexity": found.average,
+        "forward": found.forward.perplexity,
+        "backward": found.backward.perplexity,
+        "oov_rate": found.oov_rate,
+    }
 
 
 def evaluate_files(bilm: BiLM, files: Files) -> tuple[dict[str, Any], dict[str, dict[str, float]]]:

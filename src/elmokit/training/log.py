@@ -12,10 +12,6 @@ from elmokit.filesystem import naming_destination, write_text_atomic
 class RunLog:
     """Appends entries, after `rewind` has set how many to keep.
 
-    Args:
-        path: the log file.
-        tensorboard: whether to write TensorBoard files beside it.
-
     Attributes:
         num_entries: entries so far. Checkpoints store it, and a run that resumes from one drops later entries.
     """

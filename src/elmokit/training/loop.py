@@ -121,22 +121,15 @@ class Loop:
     Args:
         model: model to train; its tensors are part of every checkpoint.
         batches: source of batches; the run ends when it ends.
-        step: computes the gradients of a batch.
-        optimizer: updates the weights.
-        config: intervals, and the maximum number of steps.
-        num_steps: expected number of steps.
         evaluate: returns figures of the current model; only the main process calls it.
         metric: the figure of `evaluate` that decides which model is best.
         lower_is_better: whether a smaller metric is better.
         save_best: called when the model is the best so far.
-        checkpoints: stores checkpoints; None writes none.
-        log: receives the entries.
         processes: the processes that share the run; the main one writes.
         identity: settings that must match those of a checkpoint to resume from it, by name.
         changeable: names of `identity` that a resumed run may change; each change is logged.
         average: a running average of the weights; the better of average and weights is evaluated as the best.
         finish_requested: returns whether the decay of schedule wsd should begin now.
-        report: receives the progress, for a progress bar.
         place: returns where in the data the next batch begins, for messages.
         rescue: called when a figure is not a number; returns what was saved and how to continue.
     """

@@ -25,11 +25,7 @@ def check_settings(config: PretrainConfig) -> None:
 def check_model(bilm: BiLM, num_words: int, config: RunConfig, *, num_processes: int = 1) -> None:
     """Refuse a model, which may be without storage, if training it takes more memory than there is.
 
-    Args:
-        bilm: the model; its word tables may have any size.
-        num_words: number of rows that its word tables will have.
-        config: settings of the run.
-        num_processes: number of processes that share the rows of a batch.
+    `num_words` is the number of rows that its word tables will have; in `bilm` they may have any size.
     """
     available = usable_memory()
     needed = _estimate(bilm, num_words, config, num_processes)

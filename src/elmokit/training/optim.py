@@ -20,9 +20,6 @@ class Optimizer:
     because it decays the statistics of all rows at every step.
 
     Args:
-        dense: parameters with dense gradients, by name.
-        sparse: parameters with sparse gradients, by name.
-        config: kind, learning rate, clipping and schedule.
         num_steps: length of the run, over which the schedule extends.
         shares: factors on the learning rate of dense parameters, by prefix of their names; 1 for all others.
     """
@@ -47,10 +44,7 @@ class Optimizer:
 
         If the norm is not finite, nothing changes, and the gradients are kept for inspection.
 
-        Args:
-            step: number of the step, from 0.
-            scale: factor on all gradients.
-            decay_from: the step at which the decay of schedule wsd began, if it has begun.
+        `decay_from` is the step at which the decay of schedule wsd began, if it has begun.
         """
         gradients = []
         for parameter in self.parameters:
@@ -92,10 +86,7 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """The state of the optimizers."""
-        return {
-            "optimizers": [optimizer.state_dict() for optimizer in self._optimizers],
-            "halvings": self._halvings,
-        }
+        return {"optimizers": [optimizer.state_dict() for optimizer in self._optimizers], "halvings": self._halvings}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore the state of the optimizers."""

@@ -9,7 +9,6 @@ import platform
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from pydantic import ValidationError
@@ -19,7 +18,6 @@ from elmokit.config import TokenizerConfig
 from elmokit.corpus.mixing import ORDERS, Order
 from elmokit.errors import ConfigError
 from elmokit.filesystem import (
-    FolderLock,
     foreign_files,
     is_empty,
     naming_destination,
@@ -27,6 +25,7 @@ from elmokit.filesystem import (
     remove_leftovers,
     write_text_atomic,
 )
+from elmokit.locks import FolderLock
 from elmokit.recognize import RUN_RECORD, RUN_RESULT, RUN_SURVEY, is_run, read_object
 from elmokit.text.input_kind import INPUTS, InputKind
 
@@ -40,11 +39,7 @@ def check_run_folder(
 ) -> None:
     """Refuse a folder that a run must not write to, before anything is changed.
 
-    Args:
-        output: the run's folder.
-        resume: whether to resume a run in it.
-        models: models that the run reads; they must not be inside its folder.
-        inputs: other files that the run reads; they must not be inside the folder of a new run.
+    The models that a run reads must not be inside its folder; other inputs must not be inside the folder of a new run.
     """
     if str(output) == "-":
         raise ConfigError("'-' is not a name for a run's folder: give a new folder as --output.")
@@ -96,9 +91,7 @@ class RunFolder:
 
     A run that fails before it has written anything leaves no folder behind.
 
-    Args:
-        output: the folder.
-        config: the resolved settings; an existing `run.json` is kept.
+    `config` has the resolved settings; an existing `run.json` is kept.
     """
 
     def __init__(self, output: Path, config: Mapping[str, Any]) -> None:
@@ -119,10 +112,8 @@ class RunFolder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        unused = error is not None and self._is_new and not foreign_files(self._output, (RECORD,))
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        unused = kind is not None and self._is_new and not foreign_files(self._output, (RECORD,))
         if unused:
             (self._output / RECORD).unlink()
         self._lock.release()

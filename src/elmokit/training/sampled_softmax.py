@@ -75,22 +75,12 @@ class LogUniformSampler:
 
 
 def sampled_loss(
-    h: Tensor,
-    places: Tensor,
-    rows: Tensor,
-    biases: Tensor,
-    candidates: Candidates,
-    products: Products = PLAIN_PRODUCTS,
+    h: Tensor, places: Tensor, rows: Tensor, biases: Tensor, candidates: Candidates, products: Products = PLAIN_PRODUCTS
 ) -> Tensor:
     """The sampled loss, summed: not a likelihood.
 
-    Args:
-        h: outputs (N, P).
-        places: position of each prediction's target among the candidates (N,).
-        rows: softmax rows of the candidates (K, P).
-        biases: biases of the candidates (K,).
-        candidates: the words to compare.
-        products: computes the matrix products.
+    `places` (N,) has the position of each prediction's target among the candidates; `rows` (K, P) and `biases` (K,) are
+    the softmax rows of the candidates.
     """
     offset = torch.from_numpy(candidates.log_expected).to(h)  # (K,)
     loss: Tensor = _SampledLoss.apply(h, rows, biases, places, offset, candidates.num_samples, products)

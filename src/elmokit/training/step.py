@@ -20,9 +20,9 @@ from elmokit.cores import usable_cores
 from elmokit.corpus.windows import NO_TARGET, Window
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
+from elmokit.model.engines.choose import Precision, choose_arithmetic
 from elmokit.model.engines.workers import compute_on_one_core
 from elmokit.model.lstm import Lstm, LstmState
-from elmokit.model.engines.choose import Precision, choose_arithmetic
 from elmokit.training.config import LossConfig
 from elmokit.training.distributed import Processes
 from elmokit.training.full_softmax import softmax_loss
@@ -35,7 +35,10 @@ _FIRST_LOSS_SCALE = 2.0**14
 
 
 class RowDropout:
-    """Inverted dropout with masks that depend on the global row; every call draws new masks."""
+    """Inverted dropout with masks that depend on the global row; every call draws new masks.
+
+    torch's dropout draws one mask for all rows, which would depend on the number of processes.
+    """
 
     def __init__(self, rate: float, key: tuple[int, ...], rows: range, num_steps: int) -> None:
         self._rate, self._key, self._rows, self._num_steps = rate, key, rows, num_steps
@@ -72,12 +75,8 @@ class LanguageModelStep:
 
     Args:
         bilm: a model with a softmax; parameters that do not require gradients are not trained.
-        loss: settings of the loss.
-        num_rows: rows over all processes.
-        num_steps: steps per window.
         dropout: dropout rate on the input of every layer and on the top output.
         seed: random seed for negative samples and dropout masks.
-        processes: the processes that share the work.
         precision: precision of products; weights and losses stay in float32. `arithmetic` says how it is computed.
         threads: cores for the two directions; None uses two if available.
     """
@@ -192,14 +191,7 @@ class LanguageModelStep:
         return torch.autocast(self.device.type, getattr(torch, self._precision))
 
     def _run_side(
-        self,
-        side: int,
-        window: Window,
-        number: int,
-        types: Tensor,
-        places: Tensor,
-        scale: float,
-        wants_types: bool,
+        self, side: int, window: Window, number: int, types: Tensor, places: Tensor, scale: float, wants_types: bool
     ) -> _Side:
         """Run one direction forward and backward; gradients of its own layers go directly to the parameters."""
         lstm: Lstm = (self.bilm.forward_lstm, self.bilm.backward_lstm)[side]

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from elmokit.corpus.windows import WindowStream
 from elmokit.errors import ConfigError
-from elmokit.text.vocabulary import SPECIALS, Vocabulary
 from elmokit.model.engines.choose import Precision, bfloat16_instructions
+from elmokit.text.vocabulary import SPECIALS, Vocabulary
 from elmokit.training.distributed import Processes
 from elmokit.training.step import LanguageModelStep
 
@@ -39,11 +39,8 @@ def choose_precision(
 
     The steps read words drawn by frequency, so that a window has about as many distinct words as in real text.
 
-    Args:
-        build_step: builds a step for a precision. Its gradients are discarded, and no weight changes.
-        vocabulary: words to draw from.
-        frequencies: frequencies of the words (V,).
-        processes: the processes that share the run; all of them call this, and the times of the main one decide.
+    The gradients of the steps are discarded, and no weight changes. All processes call this, and the times of the main
+    one decide.
     """
     processes = processes or Processes()
     plain = build_step("float32")

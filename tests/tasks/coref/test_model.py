@@ -18,7 +18,6 @@ from elmokit.tasks.coref.metric import score_clusters
 from elmokit.tasks.coref.model import CorefModel, CorefSettings, Links
 from elmokit.tasks.coref.spans import Kept, Spans, keep_best, list_spans
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
-from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, evaluate_task, train_task
 from elmokit.tasks.trained import load_trained
 from elmokit.training.config import read_run
@@ -52,7 +51,7 @@ def test_how_many_parameters_the_paper_has() -> None:
     """450 wide words and characters, ELMo 1024 wide; F = 150, features of 20."""
     config = read_run(TaskConfig, "coref-paper")
     settings = TASK.read_settings(config.model)
-    assert TASK.num_char_filters(settings) == (8, 150, 4)
+    assert TASK.char_cnn_shape(settings) == (8, 150, 4)
     cnn = CharCnn(char_dim=8, num_filters=150, width=4)
     elmo = ElmoInputs(config.elmo, num_layers=3, width=1024)
     model = TASK.build(settings, TokenInputs(torch.zeros(7, 300), tune_words=True, char_cnn=cnn, elmo=elmo), NO_LABELS)
@@ -280,7 +279,7 @@ def run(folder: Path, **changes: Any) -> tuple[dict[str, Any], TaskFiles]:
         **named, output=folder / "run", bilm=str(folder / "bilm"), layers_folder=folder / "layers", threads=1
     )
     config = TaskConfig.model_validate({**CONFIG, **changes})
-    return train_task(TASK, config, files, tasks=TASKS), files
+    return train_task(TASK, config, files), files
 
 
 @pytest.mark.slow
@@ -292,7 +291,7 @@ def test_a_run_learns_who_is_who(place: str, singletons: bool, tmp_path: Path) -
     assert result["test"]["f1"] > 85  # one wrong link of six documents is 88.8
     assert (result["dev"]["f1_with_singletons"] > 98) == singletons
     assert result["examples"] == {"train": 24, "dev": 5, "test": 6}
-    trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "layers")
+    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "layers")
     assert evaluate_task(trained, files.test) == result["test"]
     assert trained.labels == {"genres": ["nw"], "speakers": True}
     examples = TASK.from_raw("Clara met old Emil. Emil sang. Clara slept.")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from elmokit.errors import ElmokitWarning, InputError
 from elmokit.tasks.ner.reader import NerExample, read_conll2003, read_wnut
-from elmokit.tasks.spans import Span, to_bioul, to_iob1, to_iob2, to_spans
+from elmokit.tasks.spans import Span, to_bioul, to_iob2, to_spans
 from tests.data import DATA, needs_data
 
 # What conlleval makes of ill-formed tags; seqeval 1.2.2 reads all of these the same.
@@ -38,10 +38,8 @@ def test_spans_of_any_tags(tags: str, expected: str) -> None:
 
 def test_schemes() -> None:
     spans = [Span(0, 1, "A"), Span(1, 4, "A"), Span(4, 6, "B"), Span(7, 8, "B")]
-    assert to_iob1(spans, 8) == ("I-A", "B-A", "I-A", "I-A", "I-B", "I-B", "O", "I-B")
     assert to_iob2(spans, 8) == ("B-A", "B-A", "I-A", "I-A", "B-B", "I-B", "O", "B-B")
     assert to_bioul(spans, 8) == ("U-A", "B-A", "I-A", "L-A", "B-B", "L-B", "O", "U-B")
-    assert to_iob1(reversed(spans), 8) == to_iob1(spans, 8)
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.sampled_from("AB")), max_size=5))
@@ -50,11 +48,11 @@ def test_every_scheme_holds_all_spans(gaps: list[tuple[int, int, str]]) -> None:
     for gap, length, kind in gaps:
         spans.append(Span(place + gap, place + gap + length, kind))
         place += gap + length
-    for convert in (to_iob1, to_iob2, to_bioul):
+    for convert in (to_iob2, to_bioul):
         assert to_spans(convert(spans, place + 1)) == tuple(spans)
 
 
-@pytest.mark.parametrize("convert", [to_iob1, to_iob2, to_bioul])
+@pytest.mark.parametrize("convert", [to_iob2, to_bioul])
 def test_spans_that_tags_cannot_hold(convert: Callable[..., object]) -> None:
     with pytest.raises(InputError, match=r"\(1, 3, 'A'\) overlaps another"):
         convert([Span(0, 2, "A"), Span(1, 3, "A")], 4)
@@ -80,9 +78,9 @@ def test_conll2003(tmp_path: Path) -> None:
     path = tmp_path / "eng.train"
     path.write_text(CONLL)
     assert list(read_conll2003(path)) == [
-        NerExample(("EU", "Commission", "French"), ("B-ORG", "I-ORG", "B-ORG"), document_start=True),
+        NerExample(("EU", "Commission", "French"), ("B-ORG", "I-ORG", "B-ORG")),
         NerExample(("Peter",), ("B-PER",)),
-        NerExample(("Rome",), ("B-LOC",), document_start=True),
+        NerExample(("Rome",), ("B-LOC",)),
     ]
 
 
@@ -120,13 +118,12 @@ def test_a_mixture_of_schemes_is_read_with_a_warning(tmp_path: Path) -> None:
     assert example.tags == ("O", "B-A", "I-A", "B-B")
 
 
-def totals(examples: Iterator[NerExample]) -> tuple[int, int, int, int]:
+def totals(examples: Iterator[NerExample]) -> tuple[int, int, int]:
     found = list(examples)
     return (
         len(found),
         sum(len(example.tokens) for example in found),
         sum(len(example.spans) for example in found),
-        sum(example.document_start for example in found),
     )
 
 
@@ -135,9 +132,9 @@ def totals(examples: Iterator[NerExample]) -> tuple[int, int, int, int]:
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("eng.train", (14_041, 203_621, 23_499, 946)),
-        ("eng.testa", (3_250, 51_362, 5_942, 216)),
-        ("eng.testb", (3_453, 46_435, 5_648, 231)),
+        ("eng.train", (14_041, 203_621, 23_499)),
+        ("eng.testa", (3_250, 51_362, 5_942)),
+        ("eng.testb", (3_453, 46_435, 5_648)),
     ],
 )
 def test_counts_of_conll2003(name: str, expected: tuple[int, ...]) -> None:
@@ -154,4 +151,4 @@ def test_counts_of_conll2003(name: str, expected: tuple[int, ...]) -> None:
     ],
 )
 def test_counts_of_wnut(name: str, expected: tuple[int, ...]) -> None:
-    assert totals(read_wnut(DATA / "ner" / "wnut17" / name)) == (*expected, 0)
+    assert totals(read_wnut(DATA / "ner" / "wnut17" / name)) == expected

@@ -19,7 +19,6 @@ from tests.tasks.conftest import BASE, files, merge, write_data
 from tests.tasks.sentiment.test_model import build_inputs, check_mixes, in_double, random_batch, take, without_gradient
 
 NLI = Nli()
-TASKS = {"nli": NLI}
 PLACES = ("none", "input", "output", "both")
 NOUNS = ("dogs", "boys", "girls")
 
@@ -165,10 +164,10 @@ def data(tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_learns_a_rule(place: str, data: dict[str, Any], tmp_path: Path) -> None:
-    result = train_task(NLI, config(elmo={"place": place}), files(data, tmp_path / "run"), tasks=TASKS)
+    result = train_task(NLI, config(elmo={"place": place}), files(data, tmp_path / "run"))
     assert result["test"]["accuracy"] > 85  # chance is 33, and 67 for one who sees either text alone
     check_mixes(result, place)
-    trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new")
+    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
     assert evaluate_task(trained, data["test"]) == result["test"]
     lines = (tmp_path / "run/predictions.jsonl").read_text().splitlines()
     assert {json.loads(line) for line in lines} == set(LABELS)

@@ -1,13 +1,12 @@
 import bz2
 import json
-import random
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
-from elmokit.tasks.nli.reader import NliExample, read_nli, split_by_premise
+from elmokit.tasks.nli.reader import NliExample, read_nli
 from tests.data import DATA, needs_data
 
 
@@ -131,27 +130,6 @@ def test_unknown_input(tmp_path: Path) -> None:
         read_nli(tmp_path / "none", input="words")  # type: ignore[arg-type]
 
 
-def test_a_split_keeps_premises_together() -> None:
-    examples = [NliExample((f"p{number % 28}", "x"), (f"h{number}",), "neutral") for number in range(100)]
-    premises = sorted(f"p{number} x" for number in range(28))
-    random.Random(13).shuffle(premises)
-    split = split_by_premise(iter(examples))
-    assert {" ".join(example.premise) for example in split.choose} == set(premises[:2])
-    assert split.choose == [example for example in examples if " ".join(example.premise) in premises[:2]]
-    assert split.train == [example for example in examples if " ".join(example.premise) in premises[2:]]
-    assert split_by_premise(reversed(examples)).choose == split.choose[::-1]
-
-
-def test_other_splits() -> None:
-    examples = [NliExample((f"p{number}",), ("h",), "neutral") for number in range(40)]
-    assert split_by_premise(examples, share=0) == (examples, [])
-    assert split_by_premise(examples, share=1) == ([], examples)
-    assert split_by_premise(examples, seed=14, share=0.5) != split_by_premise(examples, share=0.5)
-    assert split_by_premise([]) == ([], [])
-    with pytest.raises(InputError, match=r"share is 10: give a number from 0 to 1"):
-        split_by_premise(examples, share=10)
-
-
 @pytest.mark.slow
 @needs_data("nli")
 def test_counts_of_snli() -> None:
@@ -162,9 +140,6 @@ def test_counts_of_snli() -> None:
         231_663,
     )
     assert len(list(read_nli(folder / "snli_test.jsonl.xz", input="tokens"))) == 9_824
-    train, choose = split_by_premise(examples)
-    assert (len(train), len(choose)) == (8_861, 981)
-    assert len({example.premise for example in choose}) == 331
 
 
 @needs_data("nli")

@@ -19,7 +19,6 @@ from tests.tasks.conftest import BASE, PEOPLE, files, merge, write_data
 from tests.tasks.sentiment.test_model import build_inputs, check_mixes, in_double, random_batch, take, without_gradient
 
 QA = Qa()
-TASKS = {"qa": QA}
 PLACES = ("none", "input", "output", "both")
 TOWNS = ("Oslo", "Lima", "Kyoto", "Paris")
 TINY = {"hidden_dim": 5, "dropout": 0.0, "char_dim": 2, "num_filters": 3, "filter_width": 3}
@@ -258,12 +257,12 @@ def data(tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_learns_to_answer(place: str, data: dict[str, Any], tmp_path: Path) -> None:
-    result = train_task(QA, config(elmo={"place": place}), files(data, tmp_path / "run"), tasks=TASKS)
+    result = train_task(QA, config(elmo={"place": place}), files(data, tmp_path / "run"))
     assert result["examples"] == {"train": 120, "dev": 24, "test": 48}
     assert result["test"]["f1"] > 85  # an answer to the other question is worth nothing
     assert result["test"]["f1"] >= result["test"]["exact_match"] > 75
     check_mixes(result, place)
-    trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new")
+    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
     assert evaluate_task(trained, data["test"]) == result["test"]
     ((asked, found),) = QA.predict_raw(trained, [("so Emil left Lima at noon .", "who left ?")])
     assert QA.to_json(asked, found, trained.settings)["answer"] == "Emil"

@@ -21,7 +21,6 @@ from elmokit.tasks.trained import load_trained
 from tests.tasks.conftest import BASE, files, merge, write_data
 
 SENTIMENT = Sentiment()
-TASKS = {"sentiment": SENTIMENT}
 PLACES = ("none", "input", "output", "both")
 MODEL = {"hidden_dim": 6, "maxout_dims": [8, 5], "input_dropout": 0.0, "dropout": 0.0}
 ADJECTIVES = ("awful", "bad", "plain", "good", "great")
@@ -242,12 +241,12 @@ def data(tmp_path: Path) -> dict[str, Any]:
 @pytest.mark.slow
 @pytest.mark.parametrize("place", PLACES)
 def test_a_run_learns_a_rule(place: str, data: dict[str, Any], tmp_path: Path) -> None:
-    result = train_task(SENTIMENT, config(elmo={"place": place}), files(data, tmp_path / "run"), tasks=TASKS)
+    result = train_task(SENTIMENT, config(elmo={"place": place}), files(data, tmp_path / "run"))
     assert result["examples"]["train"] > 150  # every phrase
     assert result["examples"]["test"] == 60
     assert result["test"]["accuracy"] >= 75  # chance is 20; some processors stop just there
     check_mixes(result, place)
-    trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new")
+    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
     assert evaluate_task(trained, data["test"]) == result["test"]
     lines = (tmp_path / "run/predictions.jsonl").read_text().splitlines()
     assert {json.loads(line) for line in lines} == set(range(5))
@@ -262,7 +261,7 @@ def test_two_classes_from_lines(data: dict[str, Any], tmp_path: Path) -> None:
         )
         data[name] = [str(path)]
     own = config(model={"num_classes": 2}, num_epochs=10, batch_size=4)
-    result = train_task(SENTIMENT, own, files({**data, "test": []}, tmp_path / "run"), tasks=TASKS)
+    result = train_task(SENTIMENT, own, files({**data, "test": []}, tmp_path / "run"))
     assert result["dev"]["accuracy"] > 90
 
 
@@ -274,7 +273,7 @@ def test_a_run_of_single_examples_is_refused(
     path.write_text("(3 good)\n" * number)
     own = config(batch_size=batch_size, model={"phrases": False})
     with pytest.raises((ConfigError, InputError), match="set batch_size to at least 2 and give at least two training"):
-        train_task(SENTIMENT, own, files({**data, "train": [str(path)]}, tmp_path / "run"), tasks=TASKS)
+        train_task(SENTIMENT, own, files({**data, "train": [str(path)]}, tmp_path / "run"))
 
 
 @pytest.mark.slow
@@ -282,7 +281,7 @@ def test_a_last_batch_of_one_joins_the_one_before(data: dict[str, Any], tmp_path
     path = tmp_path / "few.txt"
     path.write_text("(3 good)\n(1 bad)\n(2 so)\n")
     own = config(batch_size=2, num_epochs=1, model={"phrases": False})
-    result = train_task(SENTIMENT, own, files({**data, "train": [str(path)]}, tmp_path / "run"), tasks=TASKS)
+    result = train_task(SENTIMENT, own, files({**data, "train": [str(path)]}, tmp_path / "run"))
     assert (result["examples"]["train"], result["steps"]) == (3, 1)
 
 

@@ -26,7 +26,6 @@ from tests.tasks.conftest import BASE, files, merge, write_data
 from tests.tasks.srl.test_reader import CONLL2012, EWT, PROPS, WORDS, write
 
 SRL = Srl()
-TASKS = {"srl": SRL}
 TAGS = ("O", "B-ARG0", "I-ARG0", "B-ARG1", "I-ARG1", "B-V", "I-V")
 NAMES = ("Anna", "Bjørn", "Clara", "Dario", "Emil")
 MODEL = {"hidden_dim": 16, "num_layers": 2, "indicator_dim": 4, "dropout": 0.0, "tagger_dim": 8}
@@ -117,7 +116,7 @@ def test_an_example_for_each_predicate_and_for_each_sentence_without(tmp_path: P
     assert [one.is_first for one in (first, second, third)] == [True, False, True]
     assert first.predicates == second.predicates == (3, 7)
     assert (third.tokens, third.pair, third.predicates) == (("Yes",), None, ())
-    assert first.pair is not None and first.pair.lemma == "tell"
+    assert first.pair is not None
 
 
 PLAIN_ROWS = CONLL2012.split("\n", 1)[1]
@@ -392,12 +391,12 @@ def test_what_a_person_and_a_program_read() -> None:
 
 @pytest.mark.slow
 def test_a_run_learns_and_reads_raw_text(data: dict[str, Any], tmp_path: Path) -> None:
-    result = train_task(SRL, config(), files(data, tmp_path / "run"), tasks=TASKS)
+    result = train_task(SRL, config(), files(data, tmp_path / "run"))
     assert result["dev"]["f1"] > 90 and result["test"]["f1"] > 85
     assert result["test"]["predicate_f1"] > 95
     assert set(result["test"]) == {"f1", "precision", "recall", "predicate_f1"}
     assert [mix["place"] for mix in result["mixes"]] == ["input"]
-    trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new")
+    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
     assert evaluate_task(trained, data["test"]) == result["test"]
     lines = [json.loads(line) for line in (tmp_path / "run/predictions.jsonl").read_text().splitlines()]
     assert SRL.score(read(data, "test"), lines) == result["test"]
@@ -422,9 +421,9 @@ def check_raw_text(trained: TrainedTask) -> None:
 @pytest.mark.parametrize("elmo", [{"place": "none"}, {"place": "both", "layer_norm": True}, {"tuned": True}])
 def test_steps_with_every_place_of_elmo(elmo: dict[str, Any], data: dict[str, Any], tmp_path: Path) -> None:
     own = config(num_epochs=1, elmo=elmo, model={"dropout": 0.2, "input_dropout": 0.2})
-    result = train_task(SRL, own, files(data, tmp_path / "run"), tasks=TASKS)
+    result = train_task(SRL, own, files(data, tmp_path / "run"))
     assert result["examples"]["train"] == len(read(data, "train"))
-    trained = load_trained(tmp_path / "run/model", TASKS, layers_folder=tmp_path / "new")
+    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
     assert evaluate_task(trained, data["test"]) == result["test"]
 
 
@@ -435,5 +434,5 @@ def test_a_step_as_the_paper_takes_it(data: dict[str, Any], tmp_path: Path) -> N
     assert (paper.optimizer.kind, paper.optimizer.clip_value, paper.elmo.regularization) == ("adadelta", 1.0, 0.001)
     assert paper.words.tuned
     own = config(num_epochs=1).model_copy(update={"optimizer": paper.optimizer})
-    result = train_task(SRL, own, files(data, tmp_path / "run"), tasks=TASKS)
+    result = train_task(SRL, own, files(data, tmp_path / "run"))
     assert result["steps"] > 5

@@ -30,8 +30,8 @@ doc/one 0 9 sit VB *) - - *) *
 
 doc/one 1 0 Yes UH * - -
 """.replace(" ", "\t")
-TELL = Predicate(3, (Span(0, 2, "ARG1"), Span(3, 4, "V"), Span(8, 10, "C-ARG1")), "tell", "tell.01")
-XRAY = Predicate(7, (Span(1, 2, "ARG0"), Span(5, 6, "R-ARG0"), Span(6, 7, "V")), "xray", "xray.01")
+TELL = Predicate(3, (Span(0, 2, "ARG1"), Span(3, 4, "V"), Span(8, 10, "C-ARG1")))
+XRAY = Predicate(7, (Span(1, 2, "ARG0"), Span(5, 6, "R-ARG0"), Span(6, 7, "V")))
 
 # Two columns of arguments in the first sentence: `plans` has a lemma but no column of its own.
 CONLL2012 = """\
@@ -70,7 +70,7 @@ def test_an_example_for_each_predicate(tmp_path: Path) -> None:
     sentence = next(read_ewt_propbank(write(tmp_path, EWT)))
     told, rayed = sentence.examples()
     tags = tuple("B-ARG1 I-ARG1 O B-V O O O O B-C-ARG1 I-C-ARG1".split())
-    assert told == SrlExample(sentence.tokens, 3, tags, "tell", "tell.01")
+    assert told == SrlExample(sentence.tokens, 3, tags)
     assert rayed.predicate == 7
     assert rayed.tags == tuple("O B-ARG0 O O O B-R-ARG0 B-V O O O".split())
 
@@ -79,8 +79,8 @@ def test_conll2012(tmp_path: Path) -> None:
     first, second = read_conll2012(write(tmp_path, CONLL2012))
     assert first.tokens == ("She", "plans", "took", "off", "and", "flew")
     assert first.predicates == (
-        Predicate(2, (Span(0, 1, "ARG0"), Span(2, 4, "V")), "take", "08"),
-        Predicate(5, (Span(5, 6, "V"),), "fly", "01"),
+        Predicate(2, (Span(0, 1, "ARG0"), Span(2, 4, "V"))),
+        Predicate(5, (Span(5, 6, "V"),)),
     )
     assert second == SrlSentence(("Bye",))
 
@@ -88,7 +88,7 @@ def test_conll2012(tmp_path: Path) -> None:
 def test_a_predicate_of_several_words_is_where_its_frameset_is(tmp_path: Path) -> None:
     rows = "d 0 0 x X * - - - - * (V* -\nd 0 1 rays X * xray 01 - - * *) -\n"
     (sentence,) = read_conll2012(write(tmp_path, rows))
-    assert sentence.predicates == (Predicate(1, (Span(0, 2, "V"),), "xray", "01"),)
+    assert sentence.predicates == (Predicate(1, (Span(0, 2, "V"),)),)
     (sentence,) = read_conll2012(write(tmp_path, rows.replace("xray 01", "- -")))
     assert sentence.predicates == (Predicate(0, (Span(0, 2, "V"),)),)
 
@@ -98,8 +98,8 @@ def test_conll2005(tmp_path: Path) -> None:
     first, second = read_conll2005(props, words)
     assert first.tokens == ("The", "man", "said", "he", "ran")
     assert first.predicates == (
-        Predicate(2, (Span(0, 2, "A0"), Span(2, 3, "V"), Span(3, 5, "A1")), "say"),
-        Predicate(4, (Span(3, 4, "A0"), Span(4, 5, "V")), "run"),
+        Predicate(2, (Span(0, 2, "A0"), Span(2, 3, "V"), Span(3, 5, "A1"))),
+        Predicate(4, (Span(3, 4, "A0"), Span(4, 5, "V"))),
     )
     assert second == SrlSentence(("Oh",))
     both = "\n".join(f"{word} {prop}".strip() for word, prop in zip(WORDS.split("\n"), PROPS.split("\n"), strict=True))

@@ -8,8 +8,10 @@ Notation: L layers, D width of a vector.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
+from elmokit.analysis.neighbors.build import index_input, open_index
 from elmokit.analysis.neighbors.chart import Panel, bar_chart
 from elmokit.analysis.neighbors.index import NeighborIndex
 from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest
@@ -29,6 +31,7 @@ from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 from elmokit.progress import ProgressCallback
 from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, glued_form
+from elmokit.text.lines import split_line
 from elmokit.text.tokens import check_tokens
 from elmokit.wording import counted
 
@@ -90,6 +93,48 @@ class Neighbors:
     def word(self) -> str:
         """The query word."""
         return self.tokens[self.position]
+
+
+def analyze_neighbors(
+    embedder: Embedder,
+    sentence: str,
+    word: str,
+    corpus: Path | None = None,
+    *,
+    index: Path | None = None,
+    position: int | None = None,
+    options: NeighborOptions | None = None,
+    input: InputKind | None = None,
+    on_index: ProgressCallback | None = None,
+    on_search: ProgressCallback | None = None,
+) -> Report:
+    """The contexts in a corpus that are nearest to a word in a sentence, layer by layer (Table 4 of the paper).
+
+    The corpus is embedded once, into an index on disk.
+
+    Args:
+        embedder: The model.
+        sentence: One sentence with the word.
+        word: A token of the sentence.
+        corpus: The text to search; None uses a finished index.
+        index: Folder of the index; None is one in the user's cache.
+        position: The token's position, from 0, if the word occurs more than once.
+        options: Layers, number of neighbors, and what to search.
+        input: What the sentence and the lines of the corpus are; None is as in an existing index, else raw text.
+        on_index: Receives the progress of building the index.
+        on_search: Receives the progress of building the faiss index, which is slow the first time.
+    """
+    input = input or (index_input(index) if index is not None else None) or DEFAULT_INPUT
+    options = options or NeighborOptions()
+    sentences = split_line(sentence, input)
+    if len(sentences) != 1:
+        raise InputError(f"the text has {len(sentences)} sentences: give one.")
+    place = locate_word(sentences[0], word, position, input=input)
+    if input == "text":
+        embedder.check_tokenizer()
+    name_mixes(embedder, options.layers)  # refuses wrong layers before the index is built
+    opened = open_index(embedder, corpus, index, input=input, report=on_index)
+    return neighbors_report(find_neighbors(opened, embedder, sentences[0], place, options, report=on_search))
 
 
 def locate_word(

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from elmokit.analysis.neighbors.build import empty_corpus
+from elmokit.analysis.neighbors.build import empty_corpus, find_index, index_input, open_index
 from elmokit.analysis.neighbors.chart import Panel, bar_chart
-from elmokit.analysis.neighbors.index import BLOCK, Types
+from elmokit.analysis.neighbors.index import BLOCK, Types, is_finished
 from elmokit.analysis.neighbors.search import Nearest
 from elmokit.analysis.report import Report, Table, printable
 from elmokit.embedding.embedder import Embedder
@@ -35,6 +35,36 @@ class TypeNeighbor:
     type: str
     count: int
     cosine: float
+
+
+def analyze_type_neighbors(
+    embedder: Embedder,
+    word: str,
+    corpus: Path | None = None,
+    *,
+    index: Path | None = None,
+    k: int = 10,
+    input: InputKind | None = None,
+) -> Report:
+    """The types of a corpus that are nearest to any string by its characters alone, without context.
+
+    Types are taken from an existing index, else from the corpus: no index is built for them.
+
+    Args:
+        embedder: The model.
+        word: Any string without white space.
+        corpus: The text whose types are compared; None uses a finished index.
+        index: Folder of the index; None is one in the user's cache.
+        k: Number of neighbors.
+        input: What the lines of the corpus are; None is as in an existing index, else raw text.
+    """
+    input = input or (index_input(index) if index is not None else None) or DEFAULT_INPUT
+    if corpus is None or (index is not None and is_finished(index)):
+        types = open_index(embedder, corpus, index, input=input).types
+    else:
+        found = find_index(embedder, corpus, input=input)
+        types = corpus_types(embedder, corpus, input=input) if found is None else found.types
+    return types_report(word, types, find_type_neighbors(embedder, types, word, k))
 
 
 def corpus_types(embedder: Embedder, corpus: Path, *, input: InputKind = DEFAULT_INPUT) -> Types:

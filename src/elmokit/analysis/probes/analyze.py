@@ -1,16 +1,20 @@
-"""The analysis of parts of speech as one call: read a treebank, embed it, probe each layer, report."""
+"""Linear probes of every layer as one call per data set: read it, embed it, probe, report."""
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from elmokit.analysis.kept_layers import keep_layers
-from elmokit.analysis.probes.layers import find_file, probe_tags
-from elmokit.analysis.probes.pos import TagSet, read_pos
-from elmokit.analysis.probes.report import pos_report
+from elmokit.analysis.probes.layers import ProbeResult, ProbeTask
+from elmokit.analysis.probes.ner import NER
+from elmokit.analysis.probes.pos import TagSet, pos_task
+from elmokit.analysis.probes.report import ner_report, pos_report
 from elmokit.analysis.report import Report
 from elmokit.embedding.embedder import Embedder
 from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
+
+Kind = TypeVar("Kind")
 
 
 def analyze_pos(
@@ -38,18 +42,55 @@ def analyze_pos(
         on_embedding: Receives how many sentences of how many are embedded.
         on_probe: Receives how many kinds of tags of how many are probed.
     """
-    paths = {name: find_file(data_dir, f"{name}.conllu") for name in ("train", "dev", "test")}
-    sets = {
-        kind: {name: read_pos(path, tags=kind, max_sentences=max_sentences) for name, path in paths.items()}
-        for kind in tags
-    }
-    first = sets[tags[0]]
+    tasks = {kind: pos_task(kind) for kind in tags}
+    results, num_tokens = _probe(embedder, data_dir, tasks, seeds, max_sentences, on_embedding, on_probe)
+    return pos_report(results, model=model, data=data_dir.name, num_tokens=num_tokens)
+
+
+def analyze_ner(
+    embedder: Embedder,
+    data_dir: Path,
+    *,
+    model: str,
+    seeds: Sequence[int] = (0, 1, 2),
+    max_sentences: int | None = None,
+    on_embedding: ProgressCallback | None = None,
+    on_probe: ProgressCallback | None = None,
+) -> Report:
+    """How well a linear probe finds named entities in each layer, tagging every token on its own.
+
+    The layers are cached on disk, so a second call on the same model and sentences starts with the probes.
+
+    Args:
+        embedder: The model.
+        data_dir: CoNLL-2003: one file each whose name ends in eng.train, eng.testa (development) and eng.testb.
+        model: The model's name in the report.
+        seeds: A probe is trained with each.
+        max_sentences: Of each file; None takes all.
+        on_embedding: Receives how many sentences of how many are embedded.
+        on_probe: Receives 0 of 1 before the probes are trained.
+    """
+    results, num_tokens = _probe(embedder, data_dir, {"ner": NER}, seeds, max_sentences, on_embedding, on_probe)
+    return ner_report(results["ner"], model=model, data=data_dir.name, num_tokens=num_tokens)
+
+
+def _probe(
+    embedder: Embedder,
+    data_dir: Path,
+    tasks: dict[Kind, ProbeTask],
+    seeds: Sequence[int],
+    max_sentences: int | None,
+    on_embedding: ProgressCallback | None,
+    on_probe: ProgressCallback | None,
+) -> tuple[dict[Kind, ProbeResult], dict[str, int]]:
+    """The results of tasks on the same sentences, and the number of tokens of each set."""
+    sets = {kind: task.read_sets(data_dir, max_sentences) for kind, task in tasks.items()}
+    first = next(iter(sets.values()))
     sentences = [tokens for tagged in first.values() for tokens in tagged.sentences]
     embed = keep_layers(LayerStore(embedder), sentences, on_embedding)
     results = {}
-    for number, kind in enumerate(tags):
+    for number, (kind, task) in enumerate(tasks.items()):
         if on_probe is not None:
-            on_probe(number, len(tags))
-        results[kind] = probe_tags(embed, sets[kind], metric="accuracy", seeds=seeds)
-    num_tokens = {name: len(tagged.flat_tags) for name, tagged in first.items()}
-    return pos_report(results, model=model, data=data_dir.name, num_tokens=num_tokens)
+            on_probe(number, len(tasks))
+        results[kind] = task.probe(embed, sets[kind], seeds=seeds)
+    return results, {name: len(tagged.flat_tags) for name, tagged in first.items()}

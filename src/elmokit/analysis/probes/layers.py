@@ -126,6 +126,37 @@ def probe_tags(
     return ProbeResult(metric, tuple(seeds), found)
 
 
+@dataclass(frozen=True)
+class ProbeTask:
+    """Tags that probes predict: their files, how these are read, and how predictions are scored."""
+
+    endings: Mapping[str, str]
+    """How the names of the files of "train", "dev" and "test" end, without the suffix of a compressed file."""
+    read: Callable[..., Tagged]
+    """Reads a path, up to `max_sentences`."""
+    metric: str = "accuracy"
+    score: TagScore = tag_accuracy
+
+    def read_sets(self, data_dir: Path, max_sentences: int | None = None) -> dict[str, Tagged]:
+        """The sentences of "train", "dev" and "test" in a folder, by default all."""
+        paths = {name: find_file(data_dir, ending) for name, ending in self.endings.items()}
+        return {name: self.read(path, max_sentences=max_sentences) for name, path in paths.items()}
+
+    def probe(
+        self,
+        embed: Embed,
+        sets: Mapping[str, Tagged],
+        *,
+        seeds: Sequence[int] = (0, 1, 2),
+        training: Training = PROTOCOL,
+        candidates: Sequence[str] | None = None,
+    ) -> ProbeResult:
+        """The scores of probes by layer; see `probe_tags`."""
+        return probe_tags(
+            embed, sets, metric=self.metric, score=self.score, seeds=seeds, training=training, candidates=candidates
+        )
+
+
 def candidate_names(num_layers: int) -> list[str]:
     """Names of the vectors that can be probed for this number of layers; one layer has no mean."""
     single = [f"layer {number}" for number in range(num_layers)]

@@ -62,35 +62,6 @@ class LinearProbe:
         return _predict(_standardise(vectors, self.mean, self.scale), self.weight, self.bias)
 
 
-def fit_probe(
-    train: Vectors,
-    train_labels: Labels,
-    dev: Vectors,
-    dev_labels: Labels,
-    *,
-    num_labels: int | None = None,
-    seed: int = 0,
-    training: Training = PROTOCOL,
-    score: Score | None = None,
-) -> LinearProbe:
-    """Train one probe per L2 strength and keep the best on dev.
-
-    Args:
-        train: (N, D), float32 or float16; also determines mean and deviation of each column.
-        train_labels: (N,), from 0 on.
-        dev: (N', D), for model selection.
-        dev_labels: (N',); a label that is not in training, such as -1, counts as an error.
-        num_labels: Y; None takes it from the training labels.
-        seed: random seed of the order of the batches; weights start at zero.
-        training: L2 strengths, number of epochs and learning rate.
-        score: the score for model selection, from the labels predicted for dev; None is accuracy.
-    """
-    (probe,) = fit_probes(
-        train, train_labels, dev, dev_labels, num_labels=num_labels, seeds=[seed], training=training, score=score
-    )
-    return probe
-
-
 def fit_probes(
     train: Vectors,
     train_labels: Labels,
@@ -102,7 +73,18 @@ def fit_probes(
     training: Training = PROTOCOL,
     score: Score | None = None,
 ) -> list[LinearProbe]:
-    """Like `fit_probe`, for several seeds on one copy of the vectors."""
+    """For each seed, train one probe per L2 strength and keep the best on dev.
+
+    Args:
+        train: (N, D), float32 or float16; also determines mean and deviation of each column.
+        train_labels: (N,), from 0 on.
+        dev: (N', D), for model selection.
+        dev_labels: (N',); a label that is not in training, such as -1, counts as an error.
+        num_labels: Y; None takes it from the training labels.
+        seeds: random seeds of the order of the batches; weights start at zero.
+        training: L2 strengths, number of epochs and learning rate.
+        score: the score for model selection, from the labels predicted for dev; None is accuracy.
+    """
     _check_vectors(train, None)
     _check_vectors(dev, train.shape[1])
     if len(train) == 0 or len(train_labels) != len(train) or len(dev_labels) != len(dev):

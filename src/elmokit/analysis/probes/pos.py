@@ -1,14 +1,13 @@
 """Part-of-speech probes: what each layer knows about syntax, on a Universal Dependencies treebank."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from elmokit.analysis.embed import Embed
-from elmokit.analysis.probes.layers import ProbeResult, Tagged, find_file, probe_tags
-from elmokit.analysis.probes.linear import PROTOCOL, Training
+from elmokit.analysis.probes.layers import ProbeTask, Tagged
 from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.columns import read_columns
 
@@ -53,30 +52,7 @@ def read_pos(path: Path, *, tags: TagSet = "xpos", max_sentences: int | None = N
     return Tagged(tuple(example.tokens for example in examples), found)
 
 
-def probe_pos(
-    embed: Embed,
-    data_dir: Path,
-    *,
-    tags: TagSet = "xpos",
-    seeds: Sequence[int] = (0, 1, 2),
-    training: Training = PROTOCOL,
-    max_sentences: int | None = None,
-    candidates: Sequence[str] | None = None,
-) -> ProbeResult:
-    """Accuracy of part-of-speech tags by layer.
-
-    Args:
-        embed: gives the layers of tokenized sentences, e.g. `layers_of(embedder)`.
-        data_dir: folder of a treebank, with one file each that ends in train.conllu, dev.conllu and test.conllu, plain
-            or compressed.
-        tags: the treebank's own tags (xpos) or universal tags (upos).
-        seeds: random seeds, one probe each.
-        training: how a probe is trained.
-        max_sentences: maximum number of sentences per file; None uses all.
-        candidates: which vectors to probe, by the names of `candidate_names`; None probes all.
-    """
-    sets = {
-        name: read_pos(find_file(data_dir, f"{name}.conllu"), tags=tags, max_sentences=max_sentences)
-        for name in ("train", "dev", "test")
-    }
-    return probe_tags(embed, sets, metric="accuracy", seeds=seeds, training=training, candidates=candidates)
+def pos_task(tags: TagSet) -> ProbeTask:
+    """Part-of-speech tags of one kind: the treebank's own (xpos) or universal ones (upos)."""
+    endings = {name: f"{name}.conllu" for name in ("train", "dev", "test")}
+    return ProbeTask(endings, partial(read_pos, tags=tags))

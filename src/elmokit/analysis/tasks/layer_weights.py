@@ -21,7 +21,7 @@ from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_setti
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.formats.locate import TASK_MODEL
 from elmokit.recognize import TASK_RUN, mistaken
-from elmokit.tasks.compare import deviation
+from elmokit.tasks.comparison import deviation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -80,6 +80,17 @@ class MixRow:
             "gamma": fmean(self.gammas),
             "gamma_deviation": deviation(self.gammas),
         }
+
+
+def analyze_layer_weights(runs: Sequence[Path]) -> Report:
+    """The layer weights and scales that task models learned (Figure 2 of the paper).
+
+    Runs that differ only in their seed are averaged.
+
+    Args:
+        runs: Folders of task runs, or the model folders in them.
+    """
+    return layer_weights_report(average_mixes([read_mixes(path) for path in runs]))
 
 
 def read_mixes(path: Path) -> RunMixes:

@@ -13,7 +13,7 @@ from elmokit.analysis.report import Block, Chart, Report, Table
 from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
 from elmokit.errors import FormatError, InputError
 from elmokit.recognize import TASK_RUN, mistaken
-from elmokit.tasks.compare import mean_text
+from elmokit.tasks.comparison import mean_text
 from elmokit.training.log import RunLog
 
 if TYPE_CHECKING:
@@ -46,6 +46,17 @@ class CurveGroup:
         """Plain values for JSON."""
         runs = [{"seed": curve.config.seed, "epochs_and_dev": [*map(list, curve.points)]} for curve in self.curves]
         return {"label": self.label, "task": self.curves[0].config.task, "metric": self.metric, "runs": runs}
+
+
+def analyze_learning_curves(runs: Sequence[Path]) -> Report:
+    """The development scores of task runs by epoch: has training converged, and which variant learns faster?
+
+    Runs that differ only in their seed are grouped.
+
+    Args:
+        runs: Folders of finished task runs.
+    """
+    return learning_curves_report(group_curves([read_curve(path) for path in runs]))
 
 
 def read_curve(path: Path) -> RunCurve:

@@ -49,6 +49,8 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str
 
 def group_runs(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
     """Groups with their labels, in the given order; a group has each seed at most once."""
+    if not runs:
+        raise InputError("there is no run to analyze: give the folder of at least one.")
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[_Run]] = {}
     for run in runs:
         own = groups.setdefault((run.bilm, tuple(run.settings.items())), [])

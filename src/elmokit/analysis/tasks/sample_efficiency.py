@@ -15,15 +15,22 @@ from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.analysis.tasks.learning_curves import read_curve
-from elmokit.tasks.compare import P_TEXT, Comparison, compare, deviation, mean_text, p_text, setting_text
+from elmokit.analysis.tasks.variants import check_varied
+from elmokit.arguments import shown
+from elmokit.errors import ConfigError
+from elmokit.progress import ProgressCallback
+from elmokit.tasks.comparison import P_TEXT, Comparison, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.subsets import share_size
-from elmokit.tasks.variants import BASELINE, Experiment, Runs, Variant
+from elmokit.tasks.variants import BASELINE, Done, Experiment, Runs, Variant, run_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FRACTIONS = (0.001, 0.01, 0.1, 0.5, 1.0)
 LEAST_STEPS = 1000
+VARIED = ("train_fraction",)
+"""Settings that the analysis varies."""
 _LEGEND = (
     "The bands are one standard deviation over seeds up and down, the dotted line is the baseline on the largest "
     "share. The horizontal axis is logarithmic."
@@ -89,6 +96,36 @@ class Curve:
             for point, need in zip(self.points, self.needs, strict=True)
         ]
         return {"task": self.task, "metric": self.metric, "points": points}
+
+
+def analyze_sample_efficiency(
+    experiment: Experiment,
+    model: str,
+    *,
+    fractions: Sequence[float] = FRACTIONS,
+    least_steps: int = LEAST_STEPS,
+    on_embedding: ProgressCallback | None = None,
+    on_run: Done | None = None,
+) -> Report:
+    """A task on growing fractions of its training data, with and without ELMo (Figure 1 of the paper).
+
+    Every variant is trained with every seed, in parallel processes. Finished runs in the experiment's folder are kept.
+
+    Args:
+        experiment: The task, its files and what else the variants share.
+        model: The biLM for ELMo.
+        fractions: Fractions of the training examples, above 0 and up to 1.
+        least_steps: Steps allowed on a small fraction, but never more than on the full data.
+        on_embedding: Receives how many sentences of how many are embedded.
+        on_run: Receives each run that has ended.
+    """
+    shares = sorted(fractions)
+    if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) < len(shares):
+        raise ConfigError(f"fractions ({shown(fractions)}) must be distinct numbers above 0 and up to 1.")
+    check_varied(experiment, VARIED)
+    pairs = share_variants(experiment, model, shares, least_steps=least_steps)
+    runs = run_all(experiment, [variant for pair in pairs for variant in pair], embedding=on_embedding, done=on_run)
+    return report_curve(find_curve(runs, pairs), runs, least_steps=least_steps)
 
 
 def share_variants(

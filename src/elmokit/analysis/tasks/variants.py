@@ -3,7 +3,7 @@
 Both compare variants of a task over seeds with the baseline and, if the paper has the task, with its rows.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Cell, Chart, Report, Table
-from elmokit.tasks.compare import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
-from elmokit.tasks.variants import BASELINE, Runs, Variant
+from elmokit.errors import ConfigError
+from elmokit.progress import ProgressCallback
+from elmokit.tasks.comparison import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
+from elmokit.tasks.variants import BASELINE, Done, Experiment, Runs, Variant, run_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -82,9 +84,53 @@ PLACEMENT = Study(
 )
 
 
-def study_variants(study: Study, runs: Runs, bilm: str) -> Comparison:
-    """Compare a study's variants with the baseline."""
-    return compare(runs, BASELINE, study.variants(bilm))
+def analyze_mixing(
+    experiment: Experiment,
+    model: str,
+    *,
+    on_embedding: ProgressCallback | None = None,
+    on_run: Done | None = None,
+) -> Report:
+    """A task with the last layer alone, with all layers and λ = 1 or 0.001, and without γ (Table 2 of the paper).
+
+    Every variant is trained with every seed, in parallel processes. Finished runs in the experiment's folder are kept.
+
+    Args:
+        experiment: The task, its files and what else the variants share.
+        model: The biLM for ELMo.
+        on_embedding: Receives how many sentences of how many are embedded.
+        on_run: Receives each run that has ended.
+    """
+    return _analyze(MIXING, experiment, model, on_embedding, on_run)
+
+
+def analyze_placement(
+    experiment: Experiment,
+    model: str,
+    *,
+    on_embedding: ProgressCallback | None = None,
+    on_run: Done | None = None,
+) -> Report:
+    """A task with ELMo at the input, at the output of the task's encoder, or both (Table 3 of the paper).
+
+    The arguments are those of `analyze_mixing`.
+    """
+    return _analyze(PLACEMENT, experiment, model, on_embedding, on_run)
+
+
+def _analyze(
+    study: Study, experiment: Experiment, model: str, on_embedding: ProgressCallback | None, on_run: Done | None
+) -> Report:
+    check_varied(experiment, study.varied)
+    variants = study.variants(model)
+    runs = run_all(experiment, [BASELINE, *variants], embedding=on_embedding, done=on_run)
+    return report_study(study, compare(runs, BASELINE, variants), runs)
+
+
+def check_varied(experiment: Experiment, varied: Sequence[str]) -> None:
+    """Refuse an experiment that changes a setting which the analysis itself varies."""
+    if given := sorted(set(varied) & set(experiment.changes)):
+        raise ConfigError(f"{given[0]} is what this analysis varies: leave it out of the experiment's changes.")
 
 
 def report_study(study: Study, found: Comparison, runs: Runs) -> Report:

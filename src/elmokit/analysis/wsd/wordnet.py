@@ -51,8 +51,6 @@ class SenseIndex:
 
     numbers: dict[str, int]
     """The number of a sense among those of its word; 1 is the most frequent."""
-    tag_counts: dict[str, int]
-    """How often the sense occurs in WordNet's tagged text."""
     senses: dict[Word, tuple[str, ...]]
     """The senses of a word in WordNet's order."""
 
@@ -69,7 +67,6 @@ class SenseIndex:
 def read_sense_index(path: Path) -> SenseIndex:
     """Read WordNet's `index.sense`, plain or compressed: sense key, synset offset, sense number, tag count."""
     numbers: dict[str, int] = {}
-    tag_counts: dict[str, int] = {}
     senses: dict[Word, list[str]] = {}
     with open_text(path) as lines:
         for number, line in enumerate(lines, 1):
@@ -81,9 +78,9 @@ def read_sense_index(path: Path) -> SenseIndex:
                     "offset, sense number and count; give WordNet's index.sense."
                 )
             key = fields[0]
-            numbers[key], tag_counts[key] = int(fields[2]), int(fields[3])
+            numbers[key] = int(fields[2])
             senses.setdefault(word, []).append(key)
     if not numbers:
         raise FormatError(f"{path} is empty: give WordNet's index.sense.")
     ordered = {word: tuple(sorted(keys, key=numbers.__getitem__)) for word, keys in senses.items()}
-    return SenseIndex(numbers, tag_counts, ordered)
+    return SenseIndex(numbers, ordered)

@@ -3,7 +3,7 @@
 from elmokit.cli.analyze.layer_weights import layer_weights
 from elmokit.cli.analyze.learning_curves import learning_curves
 from elmokit.cli.analyze.neighbors import neighbors
-from elmokit.cli.analyze.pos import pos
+from elmokit.cli.analyze.probes import ner, pos
 from elmokit.cli.analyze.sample_efficiency import sample_efficiency
 from elmokit.cli.analyze.senses import senses
 from elmokit.cli.analyze.task_variants import mixing, placement
@@ -18,6 +18,7 @@ analyze.command("neighbors")(neighbors)
 analyze.command("neighbours", hidden=True)(neighbors)
 analyze.command()(wsd)
 analyze.command()(pos)
+analyze.command()(ner)
 analyze.command()(layer_weights)
 analyze.command()(learning_curves)
 analyze.command()(senses)

@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyze.options import JsonOption, OutputOption, OverwriteOption, check_output, finish
+from elmokit.cli.analyze.reports import check_output, finish
+from elmokit.cli.options import FiguresJsonOption, ReportOption, ReportOverwriteOption
 from elmokit.cli.paths import check_exists
 
 
@@ -13,9 +14,9 @@ def layer_weights(
     trained: Annotated[
         list[Path], typer.Argument(metavar="TRAINED", help="Runs of `elmokit task train`, or their model/ folders.")
     ],
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    as_json: JsonOption = False,
+    output: ReportOption = None,
+    overwrite: ReportOverwriteOption = False,
+    as_json: FiguresJsonOption = False,
 ) -> None:
     """The layer weights and scales that task models learned (Figure 2).
 
@@ -29,6 +30,6 @@ def layer_weights(
     check_output(output, overwrite)
     for path in trained:
         check_exists(path, "give the folder of a run of `elmokit task train`, or its model/")
-    from elmokit.analysis.tasks.layer_weights import average_mixes, layer_weights_report, read_mixes
+    from elmokit.analysis import analyze_layer_weights
 
-    finish(layer_weights_report(average_mixes([read_mixes(path) for path in trained])), output, as_json, overwrite)
+    finish(analyze_layer_weights(trained), output, as_json, overwrite)

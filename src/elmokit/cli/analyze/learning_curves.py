@@ -5,15 +5,16 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyze.options import JsonOption, OutputOption, OverwriteOption, check_output, finish
+from elmokit.cli.analyze.reports import check_output, finish
+from elmokit.cli.options import FiguresJsonOption, ReportOption, ReportOverwriteOption
 from elmokit.cli.paths import check_exists
 
 
 def learning_curves(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished runs of `elmokit task train`.")],
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    as_json: JsonOption = False,
+    output: ReportOption = None,
+    overwrite: ReportOverwriteOption = False,
+    as_json: FiguresJsonOption = False,
 ) -> None:
     """Plot the development scores of task runs by epoch: has training converged, and which variant learns faster?
 
@@ -27,6 +28,6 @@ def learning_curves(
     check_output(output, overwrite)
     for path in runs:
         check_exists(path, "give the folder of a run of `elmokit task train` that has ended")
-    from elmokit.analysis.tasks.learning_curves import group_curves, learning_curves_report, read_curve
+    from elmokit.analysis import analyze_learning_curves
 
-    finish(learning_curves_report(group_curves([read_curve(path) for path in runs])), output, as_json, overwrite)
+    finish(analyze_learning_curves(runs), output, as_json, overwrite)

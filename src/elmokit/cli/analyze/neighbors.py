@@ -1,41 +1,30 @@
 """`elmokit analyze neighbors`: where else in a corpus a word is used as it is in a sentence."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import Annotated, Literal
 
 import typer
 
-from elmokit.cli.analyze.options import (
-    JsonOption,
-    OutputOption,
-    OverwriteOption,
+from elmokit.cli.analyze.reports import check_output, finish, load_embedder
+from elmokit.cli.options import (
+    DEFAULT_MODEL,
+    SENTENCE,
+    FiguresJsonOption,
+    InputOption,
+    ModelOption,
+    ReportOption,
+    ReportOverwriteOption,
     ThreadsOption,
-    check_output,
-    finish,
-    load_embedder,
+    parse_layers,
+    settle_input,
 )
-from elmokit.cli.input_option import InputOption, settle_input
-from elmokit.cli.layers import parse_layers
-from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.paths import check_exists, check_model
-from elmokit.cli.progress import progress_bar
+from elmokit.cli.progress import progress_bars
 from elmokit.cli.stopped import resume_hint
-
-if TYPE_CHECKING:
-    from elmokit.analysis.neighbors.index import NeighborIndex, Types
-    from elmokit.analysis.report import Report
-    from elmokit.embedding.embedder import Embedder
-    from elmokit.embedding.pooling import Layers
-    from elmokit.text.input_kind import InputKind
 
 
 def neighbors(
-    sentence: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="SENTENCE", help="The sentence: raw text, or space-separated tokens with --input tokens."
-        ),
-    ] = None,
+    sentence: Annotated[str | None, SENTENCE] = None,
     word: Annotated[str | None, typer.Option(help="The token of the sentence to look up.")] = None,
     type_: Annotated[
         str | None, typer.Option("--type", help="Instead of a sentence: any string, compared by its characters alone.")
@@ -59,9 +48,9 @@ def neighbors(
     ann: Annotated[bool, typer.Option("--ann", help="With --against tokens: approximate search with faiss.")] = False,
     input_: InputOption = None,
     threads: ThreadsOption = None,
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    as_json: JsonOption = False,
+    output: ReportOption = None,
+    overwrite: ReportOverwriteOption = False,
+    as_json: FiguresJsonOption = False,
 ) -> None:
     """Find the nearest contexts of a word in a corpus, layer by layer, and its nearest types without context.
 
@@ -78,38 +67,31 @@ def neighbors(
     parsed = tuple(map(parse_layers, layers or ["top"]))
     _check_places(corpus, index)
     check_model(model)
+    from elmokit.analysis import NeighborOptions, analyze_neighbors, analyze_type_neighbors
     from elmokit.analysis.neighbors.build import index_input
     from elmokit.text.input_kind import DEFAULT_INPUT
 
     own = None if index is None else index_input(index)
     kind = settle_input(input_, [] if corpus is None else [corpus], otherwise=own or DEFAULT_INPUT)
-    text = _Text(corpus, index, kind)
+    embedder = load_embedder(model, threads)
     if type_ is not None:
-        report = _type_report(type_, k, text, model, threads)
+        report = analyze_type_neighbors(embedder, type_, corpus, index=index, k=k, input=kind)
     else:
-        question = _Question(sentence or "", word or "", position, parsed, k, against, ann)
-        report = _context_report(question, text, model, threads)
+        options = NeighborOptions(parsed, k, against, ann)
+        with resume_hint(), progress_bars("building the index", "adding to faiss") as (on_index, on_search):
+            report = analyze_neighbors(
+                embedder,
+                sentence or "",
+                word or "",
+                corpus,
+                index=index,
+                position=position,
+                options=options,
+                input=kind,
+                on_index=on_index,
+                on_search=on_search,
+            )
     finish(report, output, as_json, overwrite)
-
-
-class _Text(NamedTuple):
-    """What is searched."""
-
-    corpus: Path | None
-    folder: Path | None
-    kind: "InputKind"
-
-
-class _Question(NamedTuple):
-    """The options of a query for a word in a sentence."""
-
-    sentence: str
-    word: str
-    position: int | None
-    layers: "tuple[Layers, ...]"
-    k: int
-    against: Literal["word", "tokens"]
-    ann: bool
 
 
 def _check_question(sentence: str | None, word: str | None, type_: str | None, *, against: str, ann: bool) -> None:
@@ -128,57 +110,3 @@ def _check_places(corpus: Path | None, index: Path | None) -> None:
         check_exists(corpus, "give the text to search")
     elif index is not None:
         check_exists(index, "give a finished index, or the text to build one from (--corpus)")
-
-
-def _type_report(type_: str, k: int, text: _Text, model: str, threads: int | None) -> "Report":
-    """The nearest types of a string, without context."""
-    from elmokit.analysis.neighbors.types import find_type_neighbors, types_report
-
-    embedder = load_embedder(model, threads)
-    types = _types(embedder, *text)
-    return types_report(type_, types, find_type_neighbors(embedder, types, type_, k))
-
-
-def _context_report(question: _Question, text: _Text, model: str, threads: int | None) -> "Report":
-    """The nearest contexts of a word in a sentence."""
-    from elmokit.analysis.neighbors.contexts import (
-        NeighborOptions,
-        find_neighbors,
-        locate_word,
-        name_mixes,
-        neighbors_report,
-    )
-    from elmokit.errors import InputError
-    from elmokit.text.lines import split_line
-
-    sentences = split_line(question.sentence, text.kind)
-    if len(sentences) != 1:
-        raise InputError(f"the text has {len(sentences)} sentences: give one.")
-    place = locate_word(sentences[0], question.word, question.position, input=text.kind)
-    embedder = load_embedder(model, threads)
-    if text.kind == "text":
-        embedder.check_tokenizer()
-    name_mixes(embedder, question.layers)
-    options = NeighborOptions(question.layers, question.k, question.against, question.ann)
-    opened = _open(embedder, *text)
-    with progress_bar("adding to faiss") as report:
-        return neighbors_report(find_neighbors(opened, embedder, sentences[0], place, options, report=report))
-
-
-def _open(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "InputKind") -> "NeighborIndex":
-    from elmokit.analysis.neighbors.build import open_index
-
-    with resume_hint(), progress_bar("building the index") as report:
-        return open_index(embedder, corpus, folder, input=kind, report=report)
-
-
-def _types(embedder: "Embedder", corpus: Path | None, folder: Path | None, kind: "InputKind") -> "Types":
-    """Types from an existing index, else from the corpus; no index is built for types alone."""
-    from elmokit.analysis.neighbors.build import find_index, open_index
-    from elmokit.analysis.neighbors.index import is_finished
-    from elmokit.analysis.neighbors.types import corpus_types
-
-    if corpus is None or (folder is not None and is_finished(folder)):
-        return open_index(embedder, corpus, folder, input=kind).types
-    found = find_index(embedder, corpus, input=kind)
-    return corpus_types(embedder, corpus, input=kind) if found is None else found.types

@@ -4,30 +4,30 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyze.options import finish
-from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
-from elmokit.cli.task_options import (
+from elmokit.cli.analyze.reports import finish
+from elmokit.cli.experiments import read_experiment, watch_runs
+from elmokit.cli.options import (
+    DEFAULT_MODEL,
     DevOption,
-    JsonOption,
-    NameArgument,
-    NeededTestOption,
+    ModelOption,
     PresetOption,
     ProcessesOption,
     RunsOption,
     SeedsOption,
-    SetOption,
+    TaskArgument,
+    TaskJsonOption,
+    TaskSetOption,
+    TestOption,
     TrainOption,
     VectorsOption,
-    read_experiment,
-    run_experiment,
 )
 
 
 def sample_efficiency(
-    name: NameArgument,
+    name: TaskArgument,
     train: TrainOption,
     dev: DevOption,
-    test: NeededTestOption,
+    test: TestOption,
     output: RunsOption,
     model: ModelOption = DEFAULT_MODEL,
     fractions: Annotated[
@@ -39,9 +39,9 @@ def sample_efficiency(
     seeds: SeedsOption = "1 2 3",
     vectors: VectorsOption = None,
     preset: PresetOption = "small",
-    changes: SetOption = None,
+    changes: TaskSetOption = None,
     processes: ProcessesOption = None,
-    as_json: JsonOption = False,
+    as_json: TaskJsonOption = False,
 ) -> None:
     """Plot scores by share of the training data, and how much data and how many epochs ELMo saves (Figure 1).
 
@@ -62,13 +62,13 @@ def sample_efficiency(
         processes=processes,
         varied=("train_fraction",),
     )
-    from elmokit.analysis.tasks.sample_efficiency import find_curve, report_curve, share_variants
+    from elmokit.analysis import analyze_sample_efficiency
 
-    pairs = share_variants(experiment, model, shares, least_steps=least_steps)
-    runs = run_experiment(experiment, [variant for pair in pairs for variant in pair])
-    finish(
-        report_curve(find_curve(runs, pairs), runs, least_steps=least_steps), output / "report", as_json, overwrite=True
-    )
+    with watch_runs(experiment, 2 * len(shares)) as (on_embedding, on_run):
+        report = analyze_sample_efficiency(
+            experiment, model, fractions=shares, least_steps=least_steps, on_embedding=on_embedding, on_run=on_run
+        )
+    finish(report, output / "report", as_json, overwrite=True)
 
 
 def parse_fractions(fractions: str) -> list[float]:

@@ -4,18 +4,18 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyze.options import (
-    JsonOption,
-    OutputOption,
-    OverwriteOption,
+from elmokit.cli.analyze.reports import check_output, finish, load_embedder
+from elmokit.cli.options import (
+    DEFAULT_MODEL,
+    FiguresJsonOption,
+    InputOption,
+    ModelOption,
+    ReportOption,
+    ReportOverwriteOption,
     ThreadsOption,
-    check_output,
-    finish,
-    load_embedder,
+    parse_layers,
+    settle_input,
 )
-from elmokit.cli.input_option import InputOption, settle_input
-from elmokit.cli.layers import parse_layers
-from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.stopped import resume_hint
@@ -52,9 +52,9 @@ def senses(
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     input_: InputOption = None,
     threads: ThreadsOption = None,
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    as_json: JsonOption = False,
+    output: ReportOption = None,
+    overwrite: ReportOverwriteOption = False,
+    as_json: FiguresJsonOption = False,
 ) -> None:
     """Group the uses of a word in a corpus, with typical and borderline sentences; or compare its use in two corpora.
 
@@ -80,10 +80,7 @@ def senses(
     num_groups, parsed = _parse_groups(groups), parse_layers(layers)
     check_files(corpus, against)
     check_model(model)
-    from elmokit.analysis.usage.occurrences import Corpus
-    from elmokit.analysis.usage.questions import UsageOptions, describe_ranking, describe_usage
-    from elmokit.analysis.usage.ranking import RankOptions
-    from elmokit.tasks.layer_store import LayerStore
+    from elmokit.analysis import Corpus, RankOptions, UsageOptions, analyze_senses, analyze_shifts
     from elmokit.text.input_kind import DEFAULT_INPUT
 
     kind = input_ or DEFAULT_INPUT
@@ -91,17 +88,16 @@ def senses(
     second = Corpus.find(against, kind) if against else None
     settle_input(input_, [*first.paths, *(second.paths if second else ())])
     embedder = load_embedder(model, threads)
-    embedder.select(parsed)
-    store = LayerStore(embedder)
-    with resume_hint(), progress_bar("embedding") as progress:
+    with resume_hint(), progress_bar("embedding") as on_embedding:
         if word is not None:
             own = tuple(dict.fromkeys([word, *filter(None, map(str.strip, (forms or "").split(",")))]))
             options = UsageOptions(own, match_case, num_groups, parsed, max_occurrences or _OCCURRENCES, seed)
-            report = describe_usage(store, (first, second) if second else (first,), options, progress)
+            corpora = (first, second) if second else (first,)
+            report = analyze_senses(embedder, corpora, options, on_embedding=on_embedding)
         else:
             assert rank is not None and second is not None
             chosen = RankOptions(min_count, max_words, max_occurrences or _RANKED_OCCURRENCES, seed)
-            report = describe_ranking(store, (first, second), rank, chosen, parsed, progress)
+            report = analyze_shifts(embedder, (first, second), rank, chosen, layers=parsed, on_embedding=on_embedding)
     finish(report, output, as_json, overwrite)
 
 

@@ -5,17 +5,16 @@ from typing import Annotated
 
 import typer
 
-from elmokit.cli.analyze.data_folder import find_data
-from elmokit.cli.analyze.options import (
-    JsonOption,
-    OutputOption,
-    OverwriteOption,
+from elmokit.cli.analyze.reports import check_output, finish, load_embedder
+from elmokit.cli.options import (
+    DEFAULT_MODEL,
+    FiguresJsonOption,
+    ModelOption,
+    ReportOption,
+    ReportOverwriteOption,
     ThreadsOption,
-    check_output,
-    finish,
-    load_embedder,
+    find_data,
 )
-from elmokit.cli.model_option import DEFAULT_MODEL, ModelOption
 from elmokit.cli.progress import progress_bars
 from elmokit.cli.stopped import resume_hint
 
@@ -31,9 +30,9 @@ def wsd(
     parts: Annotated[str, typer.Option(help="SemCor parts, comma-separated.")] = "brown1,brown2,brownv",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the choice of held-out SemCor texts.")] = 0,
     threads: ThreadsOption = None,
-    output: OutputOption = None,
-    overwrite: OverwriteOption = False,
-    as_json: JsonOption = False,
+    output: ReportOption = None,
+    overwrite: ReportOverwriteOption = False,
+    as_json: FiguresJsonOption = False,
 ) -> None:
     """Evaluate word-sense disambiguation by layer (Table 5), and by votes of similar occurrences on the same vectors.
 
@@ -47,7 +46,7 @@ def wsd(
     """  # noqa: D301
     check_output(output, overwrite)
     folder = find_data(data, "wsd")
-    from elmokit.analysis.wsd.analyze import analyze_wsd
+    from elmokit.analysis import analyze_wsd
 
     chosen = [part.strip() for part in parts.split(",")]
     embedder = load_embedder(model, threads)

@@ -65,11 +65,8 @@ def is_own_dump(path: Path) -> bool:
 def write_dump(records: Iterable[Record], path: str | Path, meta: Meta, *, overwrite: bool = False) -> int:
     """Write records to a file in constant memory; the file gets its final name only when it is complete.
 
-    Args:
-        records: sentences with vectors of one form; they are renumbered from 0.
-        path: path of the file; its suffix (.hdf5, .h5, .parquet, .npz, .jsonl) selects the format.
-        meta: origin and form of the vectors.
-        overwrite: replace a dump that elmokit wrote; any other existing file is refused.
+    The suffix of `path` (.hdf5, .h5, .parquet, .npz, .jsonl) selects the format. Records must have vectors of one form
+    and are renumbered from 0. `overwrite` replaces a dump that elmokit wrote; any other existing file is refused.
 
     Returns:
         Number of records written.

@@ -167,7 +167,7 @@ def read(path: Path) -> Embeddings:
         with file.damage_reported():
             own = file.root.attrs.get("format") == _FORMAT
         if own:
-            return OwnDump(file)
+            return _OwnDump(file)
         with file.damage_reported():
             names = iter(file.root)
             if INDEX in file.root or all(name.isdecimal() and name.isascii() for name in names):
@@ -187,7 +187,7 @@ def holds_embeddings(path: Path) -> bool:
         return False
 
 
-class OwnDump(Embeddings):
+class _OwnDump(Embeddings):
     """A file that `write` made."""
 
     layout = "hdf5"
@@ -210,11 +210,10 @@ class OwnDump(Embeddings):
         return self._length
 
     def read_vectors(self, index: int) -> Vectors:
-        """See `Embeddings`."""
         return self._file.vectors(str(index))
 
     def read_sentence(self, index: int) -> Sentence:
-        """See `Embeddings`; neighboring records are read together."""
+        """Neighboring records are read together."""
         number = index // _BLOCK
         self._file.check_open()
         if self._block[0] != number:
@@ -233,7 +232,7 @@ class OwnDump(Embeddings):
             ]
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
-        """See `Embeddings`; uses `sentence_to_index` if no line occurs twice."""
+        """Uses `sentence_to_index` if no line occurs twice."""
         self._file.check_open()
         wanted = wanted_sentence(sentence)[1]
         if isinstance(wanted, str):
@@ -247,7 +246,6 @@ class OwnDump(Embeddings):
         return super().find(sentence)
 
     def close(self) -> None:
-        """See `Embeddings`."""
         self._file.close()
 
 

@@ -68,10 +68,10 @@ def _row(row: Vectors) -> bytes:
 
 def read(path: Path) -> Embeddings:
     """Open a file that `write` made, compressed (.gz, .xz, .bz2) or not."""
-    return JsonlDump(path)
+    return _JsonlDump(path)
 
 
-class JsonlDump(Embeddings):
+class _JsonlDump(Embeddings):
     """See the module's docstring; line offsets are found in one pass when first needed."""
 
     layout = "jsonl"
@@ -120,20 +120,16 @@ class JsonlDump(Embeddings):
             position, index = position + len(line), index + 1
 
     def sentences(self) -> Iterator[Sentence]:
-        """See `Embeddings`."""
         for index, line in enumerate(self._lines()):
             yield self._sentence(line, index)
 
     def read_vectors(self, index: int) -> Vectors:
-        """See `Embeddings`."""
         return self._vectors(self._line(self._places()[index]), index)
 
     def read_sentence(self, index: int) -> Sentence:
-        """See `Embeddings`."""
         return self._sentence(self._line(self._places()[index]), index)
 
     def close(self) -> None:
-        """See `Embeddings`."""
         self._file.close()
 
     def _sentence(self, line: bytes, index: int) -> Sentence:

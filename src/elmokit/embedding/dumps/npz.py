@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from elmokit.embedding.dumps.stored_zip import StoredZip
 from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json
 from elmokit.embedding.store import encode_text, encode_tokens
-from elmokit.errors import FormatError, closed_error
+from elmokit.errors import FormatError, brief, closed_error
 
 _DAMAGED = (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, NotImplementedError)
 
@@ -96,13 +96,12 @@ def _bytes(values: NDArray[Any]) -> bytes | memoryview:
 def read(path: Path) -> Embeddings:
     """Open a file that `write` made."""
     try:
-        return NpzDump(path)
+        return _NpzDump(path)
     except _DAMAGED as error:
-        reason = " ".join(str(error).split())[:150]
-        raise FormatError(f"{path} is cut short, damaged or not npz ({reason}): make it again.") from None
+        raise FormatError(f"{path} is cut short, damaged or not npz ({brief(error)}): make it again.") from None
 
 
-class NpzDump(Embeddings):
+class _NpzDump(Embeddings):
     """See the module's docstring."""
 
     layout = "npz"
@@ -131,14 +130,12 @@ class NpzDump(Embeddings):
         return len(self._offsets) - 1
 
     def read_vectors(self, index: int) -> Vectors:
-        """See `Embeddings`."""
         try:
             return self._read(str(index))
         except _DAMAGED as error:
             raise FormatError(f"{self.path}: sentence {index} is damaged ({error}): make the file again.") from None
 
     def read_sentence(self, index: int) -> Sentence:
-        """See `Embeddings`."""
         self._check_open()
         (token, text), (token_end, text_end) = self._offsets[index], self._offsets[index + 1]
         try:
@@ -148,7 +145,6 @@ class NpzDump(Embeddings):
             raise FormatError(f"{self.path}: the tokens of sentence {index} are damaged: make it again.") from None
 
     def close(self) -> None:
-        """See `Embeddings`."""
         self._archive.close()
 
     def _check_open(self) -> None:

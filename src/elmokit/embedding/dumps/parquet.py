@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json
-from elmokit.errors import ConfigError, FormatError, InputError, closed_error
+from elmokit.errors import ConfigError, FormatError, InputError, brief, closed_error
 
 GROUP_BYTES, GROUP_ROWS = 8 * 2**20, 4096
 """Size of a row group, which is in memory at a time and must be read to get a single row."""
@@ -87,16 +87,15 @@ def read(path: Path) -> Embeddings:
     try:
         file = parquet.ParquetFile(path)
     except (pyarrow.ArrowException, ValueError) as error:
-        reason = " ".join(str(error).split())[:150]
-        raise FormatError(f"{path} is cut short, damaged or not parquet ({reason}): make it again.") from None
+        raise FormatError(f"{path} is cut short, damaged or not parquet ({brief(error)}): make it again.") from None
     try:
-        return ParquetDump(path, file, (pyarrow.ArrowException, OSError))
+        return _ParquetDump(path, file, (pyarrow.ArrowException, OSError))
     except BaseException:
         file.close()
         raise
 
 
-class ParquetDump(Embeddings):
+class _ParquetDump(Embeddings):
     """See the module's docstring; keeps the row group that was read last."""
 
     layout = "parquet"
@@ -123,7 +122,6 @@ class ParquetDump(Embeddings):
         return self._starts[-1]
 
     def read_vectors(self, index: int) -> Vectors:
-        """See `Embeddings`."""
         table, row = self._group(index, *_columns(self.meta))
         layers = [self._cell(table.column(name)[row]) for name in _columns(self.meta)]
         return layers[0] if self.meta.num_layers is None else np.stack(layers)
@@ -136,7 +134,6 @@ class ParquetDump(Embeddings):
         return numbers.reshape(shape)
 
     def read_sentence(self, index: int) -> Sentence:
-        """See `Embeddings`."""
         table, row = self._group(index, "text", "tokens")
         return table.column("text")[row].as_py(), tuple(table.column("tokens")[row].as_py())
 
@@ -149,12 +146,10 @@ class ParquetDump(Embeddings):
             try:
                 self._read[columns] = (number, self._file.read_row_group(number, columns=list(columns)))
             except self._damaged as error:
-                reason = " ".join(str(error).split())[:150]
-                raise FormatError(f"{self.path} is damaged ({reason}): make it again.") from None
+                raise FormatError(f"{self.path} is damaged ({brief(error)}): make it again.") from None
         return self._read[columns][1], index - self._starts[number]
 
     def close(self) -> None:
-        """See `Embeddings`."""
         self._closed = True
         self._read.clear()
         self._file.close()

@@ -89,7 +89,7 @@ class LineDump(Embeddings):
         self._file.close()
 
 
-class KeyedDump(Embeddings):
+class _KeyedDump(Embeddings):
     """Files whose keys are sentences or identify them; records are in the order of the file's keys."""
 
     def __init__(
@@ -111,7 +111,6 @@ class KeyedDump(Embeddings):
         return len(self._keys)
 
     def read_vectors(self, index: int) -> Vectors:
-        """See `Embeddings`."""
         if self.layout == "e2e-coref":
             return self._files[0].vectors(*self._keys[index]).transpose(2, 0, 1)  # (T, D, L) → (L, T, D)
         layers = [file.vectors(*self._keys[index]) for file in self._files]
@@ -122,12 +121,11 @@ class KeyedDump(Embeddings):
         return np.stack(layers)
 
     def read_sentence(self, index: int) -> Sentence:
-        """See `Embeddings`."""
         self._files[0].check_open()
         return self._understand(self._keys[index])
 
     def find(self, sentence: str | Sequence[str]) -> list[int]:
-        """See `Embeddings`; in a cache of e2e-coref, the key of a document finds its sentences."""
+        """In a cache of e2e-coref, the key of a document finds its sentences."""
         self._files[0].check_open()
         wanted = wanted_sentence(sentence)[1]
         if not isinstance(wanted, str):
@@ -142,7 +140,6 @@ class KeyedDump(Embeddings):
         return [self._by_text[wanted]] if wanted in self._by_text else []
 
     def close(self) -> None:
-        """See `Embeddings`."""
         for file in self._files:
             file.close()
 
@@ -161,11 +158,11 @@ def read_keyed(file: DumpFile) -> Embeddings:
             f"{file.path} is not a file of embeddings: {keys[0][0][:60]!r} holds a single row of numbers."
         )
     if _MANY_LANGS.search(file.path.name) or (first.ndim == 2 and _tabbed(keys)):
-        return KeyedDump([file], "many-langs", keys, _many_langs_sentence)
+        return _KeyedDump([file], "many-langs", keys, _many_langs_sentence)
     if first.ndim == 3 and first.shape[2] < first.shape[1] and all(len(k) == 2 and k[1].isdecimal() for k in keys):
         keys.sort(key=lambda key: (key[0], int(key[1])))
-        return KeyedDump([file], "e2e-coref", keys, lambda key: ("/".join(key), ()))
-    return KeyedDump([file], "sentences", keys, _plain_sentence)
+        return _KeyedDump([file], "e2e-coref", keys, lambda key: ("/".join(key), ()))
+    return _KeyedDump([file], "sentences", keys, _plain_sentence)
 
 
 def read_many_langs(prefix: Path, paths: Sequence[Path]) -> Embeddings:
@@ -178,7 +175,7 @@ def read_many_langs(prefix: Path, paths: Sequence[Path]) -> Embeddings:
             raise FormatError(
                 f"{prefix}: the layers {paths[0].name} … {paths[-1].name} do not hold the same sentences."
             )
-        return KeyedDump(files, "many-langs", keys, _many_langs_sentence)
+        return _KeyedDump(files, "many-langs", keys, _many_langs_sentence)
     except BaseException:
         for file in files:
             file.close()

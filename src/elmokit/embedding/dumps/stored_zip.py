@@ -9,7 +9,6 @@ import tempfile
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 _BIG = 0xFFFFFFFF
@@ -77,9 +76,7 @@ class StoredZip:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
             if kind is None:
                 self.finish()

@@ -1,8 +1,8 @@
 """The one place that chooses engines: by purpose, device, data type and precision.
 
 - Embedding and scoring: `inference_engine` and `word_encoder`.
-- Pretraining: `choose_arithmetic`. There is no silent fallback: `Arithmetic.label` describes what runs, for the log, and
-  a precision for which the processor has no instructions gives a warning.
+- Pretraining: `choose_arithmetic`. There is no silent fallback: `Arithmetic.label` describes what runs, for the log,
+  and a precision for which the processor has no instructions gives a warning.
 - Task networks: `training_engine` for a biLM that is tuned, `training_cell` for LSTMs of their own.
 """
 
@@ -52,9 +52,7 @@ def resolve_precision(precision: str, like: Tensor) -> InferencePrecision:
     if precision not in ("bfloat16", "int8"):
         raise ConfigError(f"precision {shown(precision)} is unknown: choose float32, bfloat16, int8 or auto.")
     if like.device.type != "cpu" or like.dtype != torch.float32:
-        raise ConfigError(
-            f"{precision} runs float32 models on a CPU, but this one is {like.dtype} on {like.device}."
-        )
+        raise ConfigError(f"{precision} runs float32 models on a CPU, but this one is {like.dtype} on {like.device}.")
     if precision == "int8":
         return "int8"
     require_library("bfloat16")

@@ -23,7 +23,6 @@ class Int8Matrix:
     """A matrix (K, M) as 8-bit integers in the order that oneDNN multiplies fastest, with a scale for each column.
 
     Args:
-        matrix: matrix to round.
         steps: steps on either side of 0 for the rows to multiply; None uses as many as the processor allows.
     """
 

@@ -41,19 +41,16 @@ class Products(Protocol):
         """The same for a left matrix (N, K) and a right matrix of `width` columns that arrives step by step."""
 
 
-class PlainProducts:
+class _PlainProducts:
     """Torch's products, on any device and in any precision."""
 
     def prepare(self, matrix: Tensor) -> Matrix:
-        """See `Products`."""
         return _PlainMatrix(matrix)
 
     def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
-        """See `Products`."""
         total.addmm_(left.T, right)
 
     def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
-        """See `Products`."""
         return RunningSum(self, left, width)
 
 
@@ -62,7 +59,6 @@ class _PlainMatrix:
         self._matrix = matrix
 
     def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
-        """See `Matrix`."""
         if bias is None:
             return torch.mm(rows, self._matrix, out=out)
         return torch.addmm(bias, rows, self._matrix, out=out)
@@ -85,7 +81,7 @@ class RunningSum:
         return self._total
 
 
-class RoundedProducts:
+class _RoundedProducts:
     """Factors rounded to bfloat16 for torch's product, which adds in float32 and rounds the sum again.
 
     For float32 tensors on the CPU. On processors with AVX512-BF16 or AMX it is at least twice as fast as float32; on
@@ -93,15 +89,12 @@ class RoundedProducts:
     """
 
     def prepare(self, matrix: Tensor) -> Matrix:
-        """See `Products`."""
         return _RoundedMatrix(matrix)
 
     def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
-        """See `Products`."""
         total += _rounded(left).T @ _rounded(right)
 
     def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
-        """See `Products`."""
         return _SumAtOnce(left, width)
 
 
@@ -110,7 +103,6 @@ class _RoundedMatrix:
         self._matrix = _rounded(matrix)
 
     def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
-        """See `Matrix`."""
         out.copy_(_rounded(rows) @ self._matrix)
         return out if bias is None else out.add_(bias)
 
@@ -123,12 +115,10 @@ class _SumAtOnce:
         self._right = left.new_empty(len(left), width, dtype=torch.bfloat16)  # (N, M)
 
     def add(self, step: slice, right: Tensor) -> Tensor:
-        """See `TransposedSum`."""
         self._right[step] = right
         return self._right[step]
 
     def total(self) -> Tensor:
-        """See `TransposedSum`."""
         return (_rounded(self._left).T @ self._right).float()
 
 
@@ -136,4 +126,4 @@ def _rounded(tensor: Tensor) -> Tensor:
     return tensor.to(torch.bfloat16)
 
 
-PLAIN_PRODUCTS, ROUNDED_PRODUCTS = PlainProducts(), RoundedProducts()
+PLAIN_PRODUCTS, ROUNDED_PRODUCTS = _PlainProducts(), _RoundedProducts()

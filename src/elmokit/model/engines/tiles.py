@@ -56,7 +56,6 @@ class _TileMatrix:
         products.pack(*matrix.shape, matrix.data_ptr(), matrix.stride(0), self._packed.data_ptr())
 
     def multiply(self, rows: Tensor, out: Tensor, bias: Tensor | None = None) -> Tensor:
-        """See `Matrix`."""
         depth, width = self._shape
         scratch = _tiles(len(rows), depth)
         self._products.multiply(

@@ -210,7 +210,7 @@ class Coref(Task[CorefDocument]):
         """See `Task`."""
         return CorefModel(settings, inputs, labels)
 
-    def num_char_filters(self, settings: CorefSettings) -> tuple[int, int, int]:
+    def char_cnn_shape(self, settings: CorefSettings) -> tuple[int, int, int]:
         """See `Task`."""
         return settings.char_dim, settings.num_filters, settings.filter_width
 

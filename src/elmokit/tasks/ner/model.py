@@ -128,7 +128,7 @@ class Ner(Task[NerExample]):
         """See `Task`."""
         return NerModel(settings, inputs, labels["tags"])
 
-    def num_char_filters(self, settings: NerSettings) -> tuple[int, int, int]:
+    def char_cnn_shape(self, settings: NerSettings) -> tuple[int, int, int]:
         """See `Task`."""
         return settings.char_dim, settings.num_filters, settings.filter_width
 

@@ -18,8 +18,6 @@ class NerExample:
 
     tokens: tuple[str, ...]
     tags: tuple[str, ...]
-    document_start: bool = False
-    """Whether it is the first sentence of a document, if the file marks documents."""
 
     @property
     def spans(self) -> tuple[Span, ...]:
@@ -38,20 +36,18 @@ def read_wnut(path: Path) -> Iterator[NerExample]:
 
 
 def _read(path: Path, names: tuple[str, ...], separator: str | None) -> Iterator[NerExample]:
-    document_start = False
     scheme = _SchemeWatch(path)
     for sentence in read_columns(path, names, separator=separator):
         rows = sentence.rows
         if rows[0].columns[0] == DOCUMENT_START:
-            document_start, rows = True, rows[1:]
+            rows = rows[1:]
         if not rows:
             continue
         for row in rows:
             _check_tag(path, row)
         scheme.see(rows)
         tags = to_iob2(to_spans([row.columns[-1] for row in rows]), len(rows))
-        yield NerExample(tuple(row.columns[0] for row in rows), tags, document_start)
-        document_start = False
+        yield NerExample(tuple(row.columns[0] for row in rows), tags)
     scheme.warn_of_mixture()
 
 

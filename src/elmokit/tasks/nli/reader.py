@@ -6,9 +6,8 @@ of SNLI, the scores of SICK and everything else are ignored.
 """
 
 import json
-import random
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,28 +133,3 @@ def _unquote(cell: str) -> str:
     if len(cell) > 3 and cell[0] == cell[-1] == '"' and '""' in inner and '"' not in inner.replace('""', ""):
         return inner.replace('""', '"')
     return cell
-
-
-class PremiseSplit(NamedTuple):
-    """Training and development examples; no premise is in both."""
-
-    train: list[NliExample]
-    choose: list[NliExample]
-
-
-def split_by_premise(examples: Iterable[NliExample], *, seed: int = 13, share: float = 0.1) -> PremiseSplit:
-    """Split a set in two so that all pairs of a premise stay together, in order.
-
-    The distinct premises are sorted as text and shuffled with `random.Random(seed)`; the first `share` of them, rounded
-    down, form the development set.
-    """
-    if not 0 <= share <= 1:
-        raise InputError(f"share is {share}: give a number from 0 to 1.")
-    examples = list(examples)
-    premises = sorted({" ".join(example.premise) for example in examples})
-    random.Random(seed).shuffle(premises)
-    chosen = set(premises[: int(share * len(premises))])
-    split = PremiseSplit([], [])
-    for example in examples:
-        (split.choose if " ".join(example.premise) in chosen else split.train).append(example)
-    return split

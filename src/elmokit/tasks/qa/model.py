@@ -167,7 +167,7 @@ class Qa(Task[QaExample]):
         """See `Task`."""
         return QaModel(settings, inputs)
 
-    def num_char_filters(self, settings: QaSettings) -> tuple[int, int, int]:
+    def char_cnn_shape(self, settings: QaSettings) -> tuple[int, int, int]:
         """See `Task`."""
         return settings.char_dim, settings.num_filters, settings.filter_width
 

@@ -10,7 +10,7 @@ Notation: B examples, T tokens, E width of the inputs, D of ELMo at the output, 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from rich.text import Text as RichText
@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Predictor, Task, TaskModel
+from elmokit.tasks.base import Labels, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.highway_lstm import InterleavedLstm
 from elmokit.tasks.inputs import Inputs, TokenInputs
@@ -29,6 +29,9 @@ from elmokit.tasks.srl.metric import score_arguments
 from elmokit.tasks.srl.reader import VERB, SrlExample
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
+
+if TYPE_CHECKING:
+    from elmokit.tasks.trained import TrainedTask
 
 NO_PREDICATE = -1
 COLORS = ("green", "cyan", "magenta", "blue", "red")
@@ -239,7 +242,7 @@ class Srl(Task[RoleExample]):
         sentences = (tuple(token.text for token in sentence) for sentence in tokenize(fields[0]))
         return [RoleExample(tokens) for tokens in sentences if tokens]
 
-    def predict_raw(self, trained: Predictor, rows: Iterable[Sequence[str]]) -> list[tuple[RoleExample, Any]]:
+    def predict_raw(self, trained: "TrainedTask", rows: Iterable[Sequence[str]]) -> list[tuple[RoleExample, Any]]:
         """Predict first the predicates of each sentence, then the arguments of each predicate."""
         trained.check_tokenizer()
         sentences = [example for row in rows for example in self.from_raw(*row)]

@@ -27,9 +27,6 @@ class Predicate:
     index: int
     """Position of its token. `V` may be elsewhere if a word was split (`x` + `rays`)."""
     spans: tuple[Span, ...]
-    lemma: str | None = None
-    sense: str | None = None
-    """As in the file: a roleset (`get.01`) in EWT, a frameset number (`01`) in CoNLL-2012."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,6 @@ class SrlExample:
     tokens: tuple[str, ...]
     predicate: int
     tags: tuple[str, ...]
-    lemma: str | None = None
-    sense: str | None = None
 
 
 @dataclass(frozen=True)
@@ -53,8 +48,7 @@ class SrlSentence:
     def examples(self) -> tuple[SrlExample, ...]:
         """One example per predicate."""
         return tuple(
-            SrlExample(self.tokens, one.index, to_iob2(one.spans, len(self.tokens)), one.lemma, one.sense)
-            for one in self.predicates
+            SrlExample(self.tokens, one.index, to_iob2(one.spans, len(self.tokens))) for one in self.predicates
         )
 
 
@@ -74,11 +68,7 @@ def read_ewt_propbank(path: Path) -> Iterator[SrlSentence]:
                 )
         marked = [place for place, row in enumerate(rows) if row.columns[7] != "-"]
         spans = _argument_columns(path, rows, range(len(_EWT), len(rows[0].columns)), len(marked))
-        predicates = (
-            Predicate(place, found, _value(rows[place].columns[6]), rows[place].columns[7])
-            for place, found in zip(marked, spans, strict=True)
-        )
-        yield SrlSentence(sentence.column(3), tuple(predicates))
+        yield SrlSentence(sentence.column(3), tuple(map(Predicate, marked, spans)))
 
 
 def read_conll2005(props: Path, words: Path | None = None) -> Iterator[SrlSentence]:
@@ -116,9 +106,7 @@ def _conll2005_predicates(path: Path, rows: Sequence[Row], lemma: int) -> tuple[
             )
     marked = [place for place, row in enumerate(rows) if row.columns[lemma] != "-"]
     spans = _argument_columns(path, rows, range(lemma + 1, len(rows[0].columns)), len(marked))
-    return tuple(
-        Predicate(place, found, rows[place].columns[lemma]) for place, found in zip(marked, spans, strict=True)
-    )
+    return tuple(map(Predicate, marked, spans))
 
 
 def read_conll2012(path: Path) -> Iterator[SrlSentence]:
@@ -141,8 +129,7 @@ def read_conll2012(path: Path) -> Iterator[SrlSentence]:
                 )
             within = range(verb.start, verb.end)
             index = next((place for place in within if rows[place].columns[7] != "-"), verb.start)
-            lemma, sense = map(_value, rows[index].columns[6:8])
-            predicates.append(Predicate(index, spans, lemma, sense))
+            predicates.append(Predicate(index, spans))
         yield SrlSentence(sentence.column(3), tuple(predicates))
 
 
@@ -165,7 +152,3 @@ def _argument_columns(
             "of arguments: there must be one column for each token with a predicate."
         )
     return [read_arguments(str(path), [Cell(row.line, row.columns[column]) for row in rows]) for column in columns]
-
-
-def _value(text: str) -> str | None:
-    return None if text == "-" else text

@@ -1,25 +1,16 @@
-"""What the analysis commands share: their options, and how a report is printed and written."""
+"""What the analysis commands share: loading the model, and printing and writing a report."""
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from elmokit.cli.output_option import OUTPUT_NAMES
-from elmokit.cli.threads import use_threads
+from elmokit.cli.options import use_threads
 
 if TYPE_CHECKING:
     from elmokit.analysis.report import Report
     from elmokit.embedding.embedder import Embedder
-
-OutputOption = Annotated[
-    Path | None,
-    typer.Option(*OUTPUT_NAMES, help="A folder for the page (HTML), plots (PNG, SVG) and figures (JSON)."),
-]
-OverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing report in --output.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the figures as JSON on stdout.")]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use; by default all.")]
 
 
 def load_embedder(model: str, threads: int | None) -> "Embedder":

@@ -20,6 +20,7 @@ from elmokit.analysis.usage.ranking import RankOptions, rank_words
 from elmokit.analysis.usage.report import Subject, ranking_report, senses_report, shift_report
 from elmokit.analysis.usage.shift import compare
 from elmokit.arguments import check_integer, shown
+from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 from elmokit.progress import ProgressCallback
@@ -58,18 +59,27 @@ class UsageOptions:
         return self.forms[0]
 
 
-def describe_usage(
-    store: LayerStore, corpora: Corpora, options: UsageOptions, progress: ProgressCallback | None = None
+def analyze_senses(
+    embedder: Embedder, corpora: Corpora, options: UsageOptions, *, on_embedding: ProgressCallback | None = None
 ) -> Report:
-    """The groups of a word's uses in a corpus; with a second corpus, how the use differs there."""
-    selection = store.embedder.select(options.layers)
-    _check_tokenizer(store, corpora)
+    """The groups of a word's uses in a corpus; with a second corpus, how the use differs there.
+
+    Only the sampled sentences are embedded, once: their layers stay in the cache.
+
+    Args:
+        embedder: The model.
+        corpora: One corpus, or two to compare.
+        options: The word and the settings.
+        on_embedding: Receives how many sentences of how many are embedded.
+    """
+    selection, store = embedder.select(options.layers), LayerStore(embedder)
+    _check_tokenizer(embedder, corpora)
     samples = [_collect(corpus, options) for corpus in corpora]
     sides = [sample.occurrences for sample in samples]
     _check_number(corpora, sides, options)
     everything = [occurrence for side in sides for occurrence in side]
-    contexts = mix_layers(read_contexts(store, everything, progress), selection)  # (K, D)
-    settings = _settings(store, corpora, options.layers, options.seed)
+    contexts = mix_layers(read_contexts(store, everything, on_embedding), selection)  # (K, D)
+    settings = _settings(embedder, corpora, options.layers, options.seed)
     subject = Subject(
         options.word,
         options.forms,
@@ -86,27 +96,39 @@ def describe_usage(
     return shift_report(subject, found)
 
 
-def describe_ranking(
-    store: LayerStore,
+def analyze_shifts(
+    embedder: Embedder,
     corpora: tuple[Corpus, Corpus],
     number: int,
-    options: RankOptions,
+    options: RankOptions | None = None,
+    *,
     layers: Layers = "top",
-    progress: ProgressCallback | None = None,
+    on_embedding: ProgressCallback | None = None,
 ) -> Report:
-    """The words whose use differs most between two corpora."""
-    _check_tokenizer(store, corpora)
-    ranked = rank_words(store, corpora, store.embedder.select(layers), options, progress)
-    settings = _settings(store, corpora, layers, options.seed)
+    """The words whose use differs most between two corpora.
+
+    Args:
+        embedder: The model.
+        corpora: The two corpora; each is read twice.
+        number: How many words to list.
+        options: Which words are compared, and on how many occurrences.
+        layers: Layers of the model to use.
+        on_embedding: Receives how many sentences of how many are embedded.
+    """
+    options = options or RankOptions()
+    selection = embedder.select(layers)
+    _check_tokenizer(embedder, corpora)
+    ranked = rank_words(LayerStore(embedder), corpora, selection, options, on_embedding)
+    settings = _settings(embedder, corpora, layers, options.seed)
     settings |= {"min_count": options.min_count, "max_words": options.max_words}
     settings |= {"max_occurrences": options.max_occurrences}
     first, second = corpus_names(corpora)
     return ranking_report(ranked, number, (first, second), settings)
 
 
-def _check_tokenizer(store: LayerStore, corpora: Corpora) -> None:
+def _check_tokenizer(embedder: Embedder, corpora: Corpora) -> None:
     if any(has_raw_text(corpus.paths, corpus.input) for corpus in corpora):
-        store.embedder.check_tokenizer()
+        embedder.check_tokenizer()
 
 
 def corpus_names(corpora: Sequence[Corpus]) -> tuple[str, ...]:
@@ -150,10 +172,10 @@ def _check_number(corpora: Corpora, sides: Sequence[Sequence[Occurrence]], optio
         )
 
 
-def _settings(store: LayerStore, corpora: Corpora, layers: Layers, seed: int) -> dict[str, Any]:
+def _settings(embedder: Embedder, corpora: Corpora, layers: Layers, seed: int) -> dict[str, Any]:
     return {
-        "model": store.embedder.name,
-        "model_sha256": store.embedder.fingerprint,
+        "model": embedder.name,
+        "model_sha256": embedder.fingerprint,
         "layers": layers if isinstance(layers, str | int) else list(layers),
         "input": corpora[0].input,
         "seed": seed,

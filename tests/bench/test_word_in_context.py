@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bench.word_in_context import auc, choose_words, compare_contexts
 from numpy.typing import NDArray
 
-from elmokit.analysis.wsd import word_in_context
+from bench import word_in_context
 from elmokit.analysis.wsd.semcor import read_semcor
-from elmokit.analysis.wsd.word_in_context import auc, choose_words, compare_contexts
 from elmokit.analysis.wsd.wordnet import SenseSentence, Target, Word
 from elmokit.errors import InputError
 from tests.data import DATA, needs_data

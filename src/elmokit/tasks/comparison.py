@@ -38,7 +38,7 @@ P_TEXT = (
 
 
 @dataclass(frozen=True)
-class Side:
+class VariantScores:
     """The scores of a variant, one per seed."""
 
     name: str
@@ -68,28 +68,28 @@ class Comparison:
     task: str
     metric: str
     seeds: tuple[int, ...]
-    baseline: Side
-    others: tuple[Side, ...]
+    baseline: VariantScores
+    others: tuple[VariantScores, ...]
 
-    def increase(self, side: Side) -> float:
+    def increase(self, variant: VariantScores) -> float:
         """Absolute increase of the mean test score."""
-        return fmean(side.test) - fmean(self.baseline.test)
+        return fmean(variant.test) - fmean(self.baseline.test)
 
-    def relative(self, side: Side) -> float | None:
+    def relative(self, variant: VariantScores) -> float | None:
         """Relative error reduction in percent; None if the baseline makes no error."""
         error = 100 - fmean(self.baseline.test)
-        return 100 * self.increase(side) / error if error > 0 else None
+        return 100 * self.increase(variant) / error if error > 0 else None
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON."""
         others = [
             {
-                **side.to_dict(),
-                "increase": self.increase(side),
-                "relative_error_reduction": self.relative(side),
-                "p": side.p,
+                **variant.to_dict(),
+                "increase": self.increase(variant),
+                "relative_error_reduction": self.relative(variant),
+                "p": variant.p,
             }
-            for side in self.others
+            for variant in self.others
         ]
         return {
             "task": self.task,
@@ -108,16 +108,16 @@ def compare(runs: Runs, baseline: Variant, others: Sequence[Variant]) -> Compari
     def p_value(variant: Variant) -> float:
         return paired_bootstrap(first, runs.test_counts(variant), lambda sums: task.figures(sums)[task.metric])
 
-    sides = tuple(read_side(runs, variant, p=p_value(variant)) for variant in others)
-    return Comparison(task.name, task.metric, tuple(runs.experiment.seeds), read_side(runs, baseline), sides)
+    scores = tuple(read_scores(runs, variant, p=p_value(variant)) for variant in others)
+    return Comparison(task.name, task.metric, tuple(runs.experiment.seeds), read_scores(runs, baseline), scores)
 
 
-def read_side(runs: Runs, variant: Variant, *, p: float | None = None) -> Side:
+def read_scores(runs: Runs, variant: Variant, *, p: float | None = None) -> VariantScores:
     """The scores of a variant's runs."""
     metric = runs.experiment.task.metric
     dev, test = (runs.scores(variant, split) for split in ("dev", "test"))
     further = {name: scores for name, scores in test.items() if name != metric}
-    return Side(variant.name, variant.label, dev[metric], test[metric], p, further)
+    return VariantScores(variant.name, variant.label, dev[metric], test[metric], p, further)
 
 
 def deviation(scores: Sequence[float]) -> float:
