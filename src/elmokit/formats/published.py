@@ -136,6 +136,11 @@ def find_published(name: str) -> PublishedModel | None:
     return None
 
 
+def published_names() -> list[str]:
+    """Every name in the table, in order; `nlpl/<number>` is not listed, because any number is accepted."""
+    return list(PUBLISHED)
+
+
 def is_published_form(name: str) -> bool:
     """Whether `name` can only mean an entry here, even if misspelled: its first part is one of our families."""
     key = _normalize(name)
@@ -178,7 +183,6 @@ def _nlpl_model(number: str) -> PublishedModel:
 
 
 PUBLISHED: dict[str, PublishedModel] = _build_table()
-"""By name; `nlpl/<number>` is not listed, because any number is accepted."""
 
 _ALIASES: dict[str, str] = {
     f"many-langs/{_normalize(language)}": f"many-langs/{code}" for code, (language, _) in _MANY_LANGS.items()
