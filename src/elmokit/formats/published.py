@@ -183,7 +183,6 @@ def _nlpl_model(number: str) -> PublishedModel:
 
 
 PUBLISHED: dict[str, PublishedModel] = _build_table()
-"""By name; `nlpl/<number>` is not listed, because any number is accepted."""
 
 _ALIASES: dict[str, str] = {
     f"many-langs/{_normalize(language)}": f"many-langs/{code}" for code, (language, _) in _MANY_LANGS.items()
