@@ -146,4 +146,5 @@ class Task(ABC, Generic[Example]):
 
     def char_cnn_shape(self, settings: Any) -> tuple[int, int, int] | None:
         """Width of characters, number and width of filters of the task's own character features; None without them."""
-        return None
+        has_filters = "char_dim" in self.settings.model_fields
+        return (settings.char_dim, settings.num_filters, settings.filter_width) if has_filters else None

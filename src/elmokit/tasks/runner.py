@@ -75,12 +75,7 @@ def train_task(
 ) -> dict[str, Any]:
     """Train a task model, or resume a run, and return the content of `result.json`.
 
-    Args:
-        task: the task to train.
-        config: the settings of the run.
-        files: input files and output folder.
-        report: receives every log entry.
-        embedding: receives how much of the data the biLM has embedded.
+    `report` receives every log entry, `embedding` how many sentences the biLM has embedded.
     """
     check_kind("task", task, Task)
     check_kind("config", config, TaskConfig)
@@ -223,13 +218,9 @@ def evaluate_task(
     embedding: ProgressCallback | None = None,
     predicting: ProgressCallback | None = None,
 ) -> dict[str, float]:
-    """The figures of a trained model on files.
+    """The figures of a trained model on files, given as paths or globs.
 
-    Args:
-        trained: the model to evaluate.
-        patterns: paths or globs.
-        embedding: receives how many of how many sentences the biLM has embedded.
-        predicting: receives how many of how many examples have been predicted.
+    `embedding` receives how many sentences the biLM has embedded, `predicting` how many examples have a prediction.
     """
     refuse_pipes(find_files(patterns))
     if trained.task.reads_raw_text(trained.settings):
@@ -291,11 +282,7 @@ def refuse_other_inputs(
 ) -> None:
     """Refuse the result of a finished run with other data or another biLM.
 
-    Args:
-        output: the run's folder.
-        result: the content of its `result.json`.
-        digests: SHA-256 of the current files, by `DATA`.
-        bilm: fingerprint of the current biLM; None without ELMo.
+    `digests` are the SHA-256 of the current files, by `DATA`; `bilm` is the fingerprint of the current biLM.
     """
     for name in DATA:
         before = [file["sha256"] for file in result["data"].get(name, [])]

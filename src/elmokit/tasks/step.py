@@ -20,7 +20,7 @@ class TaskStep:
         self._average: dict[str, Tensor] = {}
 
     def __call__(self, batch: Any, number: int) -> StepResult:
-        """See `elmokit.training.loop.Step`."""
+        """Add the gradients of a batch; `number` counts steps."""
         self._follow(number)
         texts, gold = batch
         loss = self.model.loss(texts, gold)
