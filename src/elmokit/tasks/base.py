@@ -41,6 +41,10 @@ class TaskModel(nn.Module, ABC):
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
         """One prediction per example, as JSON values. Must not use the labels in `gold`."""
 
+    def trainable_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """The parameters that training changes, by name."""
+        return [(name, parameter) for name, parameter in self.named_parameters() if parameter.requires_grad]
+
 
 class Task(ABC, Generic[Example]):
     """One of the six tasks."""

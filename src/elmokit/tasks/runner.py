@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from elmokit.arguments import check_kind, check_path
 from elmokit.errors import ConfigError
@@ -126,7 +125,7 @@ def _train(
     result = {
         **origin,
         "examples": {name: len(examples) for name, examples in sets.items()},
-        "num_parameters": sum(parameter.numel() for _, parameter in _trainable_parameters(trained)),
+        "num_parameters": sum(parameter.numel() for _, parameter in trained.model.trainable_parameters()),
         "steps": fitted.progress.step,
         "best_step": fitted.progress.best_step,
         "epochs": batches.epoch,
@@ -162,7 +161,7 @@ def _build_loop(
 ) -> Loop:
     config, task = trained.config, trained.task
     step = TaskStep(trained.model, average=config.average)
-    learning = _trainable_parameters(trained)
+    learning = trained.model.trainable_parameters()
     num_steps = config.loop.max_steps or batches.num_batches * config.num_epochs // config.loop.accumulate
     dense = [pair for pair in learning if pair[0] != _WORD_TABLE]
     sparse = [pair for pair in learning if pair[0] == _WORD_TABLE]
@@ -193,10 +192,6 @@ def _build_loop(
         finish_requested=(files.output / FINISH).exists,
         report=report,
     )
-
-
-def _trainable_parameters(trained: TrainedTask) -> list[tuple[str, nn.Parameter]]:
-    return [(name, parameter) for name, parameter in trained.model.named_parameters() if parameter.requires_grad]
 
 
 def _score(best: TrainedTask, sets: Mapping[str, Sequence[Any]], output: Path) -> dict[str, Any]:
