@@ -41,6 +41,10 @@ class TaskModel(nn.Module, ABC):
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
         """One prediction per example, as JSON values. Must not use the labels in `gold`."""
 
+    def trainable_parameters(self) -> list[tuple[str, nn.Parameter]]:
+        """The parameters that training changes, by name."""
+        return [(name, parameter) for name, parameter in self.named_parameters() if parameter.requires_grad]
+
 
 class Task(ABC, Generic[Example]):
     """One of the six tasks."""
@@ -146,4 +150,5 @@ class Task(ABC, Generic[Example]):
 
     def char_cnn_shape(self, settings: Any) -> tuple[int, int, int] | None:
         """Width of characters, number and width of filters of the task's own character features; None without them."""
-        return None
+        has_filters = "char_dim" in self.settings.model_fields
+        return (settings.char_dim, settings.num_filters, settings.filter_width) if has_filters else None

@@ -94,13 +94,19 @@ class TokenLookup:
     @staticmethod
     def _read_layers(store: LayerStore, texts: Sequence[Text], shape: tuple[int, int]) -> np.ndarray[Any, Any]:
         layers = np.zeros((store.num_layers, *shape, store.width), dtype=np.float32)  # (L, B, T, D)
-        for row, text in enumerate(texts):
-            place = 0
-            for sentence in text:
-                if sentence:
-                    layers[:, row, place : place + len(sentence)] = store.read(sentence)
-                place += len(sentence)
+        for row, place, sentence in _find_sentences(texts):
+            layers[:, row, place : place + len(sentence)] = store.read(sentence)
         return layers
+
+
+def _find_sentences(texts: Sequence[Text]) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    """The sentences that are not empty, each with its row and the position of its first token."""
+    for row, text in enumerate(texts):
+        place = 0
+        for sentence in text:
+            if sentence:
+                yield row, place, sentence
+            place += len(sentence)
 
 
 def _find_types(tokens: Sequence[Sequence[str]], shape: tuple[int, int]) -> TokenTypes:
@@ -117,18 +123,11 @@ def _find_types(tokens: Sequence[Sequence[str]], shape: tuple[int, int]) -> Toke
 
 
 def _live_sentences(texts: Sequence[Text], shape: tuple[int, int], indexer: Indexer) -> LiveSentences:
-    sentences = [list(sentence) for text in texts for sentence in text if sentence]
-    char_ids = sentences_to_char_ids(sentences, indexer)  # (S, U, C)
-    width = char_ids.shape[1]
+    found = list(_find_sentences(texts))
+    char_ids = sentences_to_char_ids([list(sentence) for _, _, sentence in found], indexer)  # (S, U, C)
     places = np.zeros(shape, dtype=np.int64)  # (B, T)
-    number = 0
-    for row, text in enumerate(texts):
-        place = 0
-        for sentence in text:
-            if sentence:
-                places[row, place : place + len(sentence)] = number * width + np.arange(len(sentence))
-                number += 1
-            place += len(sentence)
+    for number, (row, place, sentence) in enumerate(found):
+        places[row, place : place + len(sentence)] = number * char_ids.shape[1] + np.arange(len(sentence))
     return LiveSentences(torch.from_numpy(char_ids), torch.from_numpy(places))
 
 

@@ -19,12 +19,7 @@ from torch import Tensor, nn
 
 
 class BiGru(nn.Module):
-    """One layer; each direction computes the same as `torch.nn.GRU`.
-
-    Args:
-        in_dim: E.
-        hidden_dim: H, the width of one direction.
-    """
+    """One layer; each direction, H wide, computes the same as `torch.nn.GRU`."""
 
     def __init__(self, in_dim: int, hidden_dim: int) -> None:
         super().__init__()

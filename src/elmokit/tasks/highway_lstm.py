@@ -26,11 +26,7 @@ from elmokit.model.packing import Packing
 class InterleavedLstm(nn.Module):
     """Highway LSTM layers; the first reads forward, the second backward, and so on.
 
-    Args:
-        in_dim: E.
-        hidden_dim: H.
-        num_layers: number of stacked layers.
-        dropout: dropout on each layer's output, with one mask per sequence for the next layer and the recurrence.
+    Dropout on a layer's output has one mask per sequence, for the next layer and the recurrence.
     """
 
     def __init__(self, in_dim: int, hidden_dim: int, *, num_layers: int, dropout: float = 0.0) -> None:
@@ -110,7 +106,7 @@ class _Layer(torch.autograd.Function):
         turn: Tensor | None,
         batch_sizes: tuple[int, ...],
     ) -> Tensor:
-        """See `HighwayLayer.forward`."""
+        """Outputs (N, H) from packed tokens (N, E)."""
         x = x if turn is None else x[turn]  # (N, E)
         width = len(recurrent_weight)
         first, second, third = input_weight.split((4 * width, width, width), 1)  # (E, 4H), (E, H), (E, H)

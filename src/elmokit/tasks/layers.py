@@ -44,17 +44,17 @@ class BiRnn(nn.Module):
 
     Rows are padded, and reversed for the backward direction, so that padding after a row's last token has no effect
     on the tokens before it. PyTorch's packed sequences give the same result, but train several times slower on a CPU.
-
-    Args:
-        in_dim: width of the input.
-        hidden_dim: width of one direction.
-        num_layers: number of stacked layers.
-        dropout: dropout on the input of each layer.
-        kind: "lstm" or "gru".
+    `hidden_dim` is the width of one direction, and `kind` is "lstm" or "gru".
     """
 
     def __init__(
-        self, in_dim: int, hidden_dim: int, *, num_layers: int = 1, dropout: float = 0.0, kind: str = "lstm"
+        self,
+        in_dim: int,
+        hidden_dim: int,
+        *,
+        num_layers: int = 1,
+        dropout: float = 0.0,
+        kind: str = "lstm",
     ) -> None:
         super().__init__()
         build = {"lstm": _BiLstm, "gru": BiGru}[kind]

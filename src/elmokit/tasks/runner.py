@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
 
 from elmokit.arguments import check_kind, check_path
 from elmokit.errors import ConfigError
@@ -75,12 +74,7 @@ def train_task(
 ) -> dict[str, Any]:
     """Train a task model, or resume a run, and return the content of `result.json`.
 
-    Args:
-        task: the task to train.
-        config: the settings of the run.
-        files: input files and output folder.
-        report: receives every log entry.
-        embedding: receives how much of the data the biLM has embedded.
+    `report` receives every log entry, `embedding` how many sentences the biLM has embedded.
     """
     check_kind("task", task, Task)
     check_kind("config", config, TaskConfig)
@@ -131,7 +125,7 @@ def _train(
     result = {
         **origin,
         "examples": {name: len(examples) for name, examples in sets.items()},
-        "num_parameters": sum(parameter.numel() for _, parameter in _trainable_parameters(trained)),
+        "num_parameters": sum(parameter.numel() for _, parameter in trained.model.trainable_parameters()),
         "steps": fitted.progress.step,
         "best_step": fitted.progress.best_step,
         "epochs": batches.epoch,
@@ -167,7 +161,7 @@ def _build_loop(
 ) -> Loop:
     config, task = trained.config, trained.task
     step = TaskStep(trained.model, average=config.average)
-    learning = _trainable_parameters(trained)
+    learning = trained.model.trainable_parameters()
     num_steps = config.loop.max_steps or batches.num_batches * config.num_epochs // config.loop.accumulate
     dense = [pair for pair in learning if pair[0] != _WORD_TABLE]
     sparse = [pair for pair in learning if pair[0] == _WORD_TABLE]
@@ -200,10 +194,6 @@ def _build_loop(
     )
 
 
-def _trainable_parameters(trained: TrainedTask) -> list[tuple[str, nn.Parameter]]:
-    return [(name, parameter) for name, parameter in trained.model.named_parameters() if parameter.requires_grad]
-
-
 def _score(best: TrainedTask, sets: Mapping[str, Sequence[Any]], output: Path) -> dict[str, Any]:
     """The best model's figures on dev and, if given, on the test set, whose predictions are also written."""
     task = best.task
@@ -223,13 +213,9 @@ def evaluate_task(
     embedding: ProgressCallback | None = None,
     predicting: ProgressCallback | None = None,
 ) -> dict[str, float]:
-    """The figures of a trained model on files.
+    """The figures of a trained model on files, given as paths or globs.
 
-    Args:
-        trained: the model to evaluate.
-        patterns: paths or globs.
-        embedding: receives how many of how many sentences the biLM has embedded.
-        predicting: receives how many of how many examples have been predicted.
+    `embedding` receives how many sentences the biLM has embedded, `predicting` how many examples have a prediction.
     """
     refuse_pipes(find_files(patterns))
     if trained.task.reads_raw_text(trained.settings):
@@ -291,11 +277,7 @@ def refuse_other_inputs(
 ) -> None:
     """Refuse the result of a finished run with other data or another biLM.
 
-    Args:
-        output: the run's folder.
-        result: the content of its `result.json`.
-        digests: SHA-256 of the current files, by `DATA`.
-        bilm: fingerprint of the current biLM; None without ELMo.
+    `digests` are the SHA-256 of the current files, by `DATA`; `bilm` is the fingerprint of the current biLM.
     """
     for name in DATA:
         before = [file["sha256"] for file in result["data"].get(name, [])]

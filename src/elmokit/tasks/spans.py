@@ -7,7 +7,7 @@ token (L-) and a span of one token (U-).
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from elmokit.errors import InputError
 
@@ -46,6 +46,10 @@ class SpanCounts:
         """Harmonic mean of precision and recall; 0 if nothing is correct."""
         return 2 * self.correct / (self.gold + self.predicted) if self.correct else 0.0
 
+    def figures(self) -> dict[str, float]:
+        """F1, precision and recall in percent."""
+        return {"f1": 100 * self.f1, "precision": 100 * self.precision, "recall": 100 * self.recall}
+
 
 def count_labelled(
     pairs: Iterable[tuple[set[Item], set[Item]]], label: Callable[[Item], str]
@@ -63,6 +67,11 @@ def count_labelled(
         SpanCounts(in_gold.total(), in_predicted.total(), correct.total()),
         {name: SpanCounts(in_gold[name], in_predicted[name], correct[name]) for name in labels},
     )
+
+
+def read_spans(values: Iterable[Sequence[Any]]) -> list[Span]:
+    """Spans from their JSON values."""
+    return [Span(int(start), int(end), str(kind)) for start, end, kind in values]
 
 
 def to_spans(tags: Sequence[str]) -> tuple[Span, ...]:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from elmokit.tasks.base import TaskModel
 from elmokit.training.loop import StepResult
@@ -20,7 +20,7 @@ class TaskStep:
         self._average: dict[str, Tensor] = {}
 
     def __call__(self, batch: Any, number: int) -> StepResult:
-        """See `elmokit.training.loop.Step`."""
+        """Add the gradients of a batch; `number` counts steps."""
         self._follow(number)
         texts, gold = batch
         loss = self.model.loss(texts, gold)
@@ -32,21 +32,18 @@ class TaskStep:
         if not self._decay:
             return
         decay = min(self._decay, (1 + number) / (10 + number))
-        for name, parameter in self._trainable_parameters():
+        for name, parameter in self.model.trainable_parameters():
             if name in self._average:
                 self._average[name].lerp_(parameter.detach(), 1 - decay)
             else:
                 self._average[name] = parameter.detach().clone()
-
-    def _trainable_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        return ((name, parameter) for name, parameter in self.model.named_parameters() if parameter.requires_grad)
 
     @contextmanager
     def averaged(self) -> Iterator[None]:
         """The model with its averaged weights."""
         own = {
             name: parameter.detach().clone()
-            for name, parameter in self._trainable_parameters()
+            for name, parameter in self.model.trainable_parameters()
             if name in self._average
         }
         self._put(self._average)
@@ -57,7 +54,7 @@ class TaskStep:
 
     def _put(self, weights: Mapping[str, Tensor]) -> None:
         with torch.no_grad():
-            for name, parameter in self._trainable_parameters():
+            for name, parameter in self.model.trainable_parameters():
                 if name in weights:
                     parameter.copy_(weights[name])
 

@@ -172,11 +172,7 @@ def run_all(
 ) -> Runs:
     """Train every variant with every seed, seed by seed.
 
-    Args:
-        experiment: what the variants share.
-        variants: the variants to train.
-        embedding: receives how much of the data a biLM has embedded.
-        done: receives each run that has ended.
+    `embedding` receives how many sentences a biLM has embedded, `done` each run that has ended.
     """
     if not experiment.test:
         raise InputError(f"there are no test files for {experiment.task.name}: name at least one.")
@@ -242,10 +238,10 @@ def read_predictions(folder: Path) -> list[Any]:
     return [json.loads(line) for line in lines]
 
 
-def save_random(model: str, folder: Path, *, seed: int = 0) -> str:
+def save_random(model: str, folder: Path) -> str:
     """Write a biLM of a model's size with random initial weights, and return its path."""
     like = load(model)
-    bilm = BiLM(like.config, vocabulary=like.vocabulary, indexer=like.indexer, seed=seed).eval()
+    bilm = BiLM(like.config, vocabulary=like.vocabulary, indexer=like.indexer, seed=0).eval()
     if not folder.exists() or fingerprint(load(folder)) != fingerprint(bilm):
         save(bilm, folder, overwrite=True)
     return str(folder)

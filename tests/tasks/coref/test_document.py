@@ -22,12 +22,6 @@ def test_tokens() -> None:
     assert DOCUMENT.tokens == tuple("abcdefghi")
 
 
-def test_without_singletons() -> None:
-    left = DOCUMENT.without_singletons()
-    assert left.clusters == (DOCUMENT.clusters[0], *DOCUMENT.clusters[2:])
-    assert left.sentences == DOCUMENT.sentences
-
-
 def test_cut_at_the_beginning() -> None:
     for max_tokens in (5, 8):
         cut = DOCUMENT.cut(max_tokens)

@@ -282,7 +282,7 @@ def totals(documents: list[CorefDocument]) -> tuple[int, ...]:
         sum(len(document.tokens) for document in documents),
         len(mentions),
         sum(len(document.clusters) for document in documents),
-        sum(len(document.without_singletons().clusters) for document in documents),
+        sum(len(cluster) > 1 for document in documents for cluster in document.clusters),
     )
 
 

@@ -44,8 +44,7 @@ LOOKUP = TokenLookup(WordTable(sorted(set(DOCUMENT.tokens))), store=None, indexe
 def build(labels: Labels = NO_LABELS, elmo: ElmoInputs | None = None, **changes: Any) -> CorefModel:
     torch.manual_seed(0)
     settings = CorefSettings(**{**TINY, **changes})
-    char_dim, num_filters, width = TASK.char_cnn_shape(settings)
-    cnn = CharCnn(char_dim=char_dim, num_filters=num_filters, width=width)
+    cnn = CharCnn(char_dim=settings.char_dim, num_filters=settings.num_filters, width=settings.filter_width)
     inputs = TokenInputs(torch.randn(len(LOOKUP.table), 5), tune_words=True, char_cnn=cnn, elmo=elmo)
     model = TASK.build(settings, inputs, labels)
     assert isinstance(model, CorefModel)

@@ -1,8 +1,8 @@
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.spans import Span, SpanCounts
-from elmokit.tasks.srl.metric import Argument, SrlScore, score_arguments, score_tags, to_arguments
+from elmokit.tasks.spans import Span, SpanCounts, to_spans
+from elmokit.tasks.srl.metric import Argument, SrlScore, score_arguments, to_arguments
 
 
 def spans(text: str) -> list[Span]:
@@ -92,7 +92,7 @@ def test_predicates_do_not_mix() -> None:
 def test_tags_mean_the_same() -> None:
     gold = ["B-A1 O B-V B-C-A1 I-C-A1".split(), "B-R-A0 B-V O".split()]
     predicted = ["B-A1 O B-V B-C-A1 I-C-A1".split(), "B-A0 B-V O".split()]
-    score = score_tags(gold, predicted)
+    score = score_arguments(list(map(to_spans, gold)), list(map(to_spans, predicted)))
     assert score.overall == SpanCounts(gold=2, predicted=2, correct=1)
     assert score.by_label == {"A0": SpanCounts(0, 1, 0), "A1": SpanCounts(1, 1, 1), "R-A0": SpanCounts(1, 0, 0)}
     assert (score.f1, score.perfect_share) == (0.5, 0.5)
@@ -100,12 +100,10 @@ def test_tags_mean_the_same() -> None:
 
 def test_no_predicates() -> None:
     score = score_arguments([], [])
-    assert score == score_tags([], []) == SrlScore(SpanCounts())
+    assert score == SrlScore(SpanCounts())
     assert (score.f1, score.perfect_share) == (0, 0)
 
 
 def test_other_lengths() -> None:
     with pytest.raises(InputError, match="there are predictions for 1 predicates, expected 2: give some for each"):
         score_arguments([[], []], [[]])
-    with pytest.raises(InputError, match="predicate 1 has 1 predicted tags, expected one for each of 2 tokens"):
-        score_tags([["O"], ["O", "O"]], [["O"], ["O"]])

@@ -33,10 +33,6 @@ class CorefDocument:
         """All tokens; mentions are offsets into them."""
         return tuple(token for sentence in self.sentences for token in sentence)
 
-    def without_singletons(self) -> "CorefDocument":
-        """The same document without clusters of a single mention."""
-        return replace(self, clusters=tuple(cluster for cluster in self.clusters if len(cluster) > 1))
-
     def cut(self, max_tokens: int, *, first_sentence: int = 0, singletons: bool = True) -> "CorefDocument":
         """The longest run of whole sentences from `first_sentence` on with at most `max_tokens` tokens.
 

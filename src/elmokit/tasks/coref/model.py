@@ -25,7 +25,7 @@ from elmokit.tasks.coref.pairs import PairScorer, join_scores, link_loss, make_c
 from elmokit.tasks.coref.spans import Kept, SpanScorer, list_spans
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout
-from elmokit.text.tokenize import tokenize
+from elmokit.text.lines import split_line
 from elmokit.training.config import Rate, Share
 
 COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
@@ -142,7 +142,7 @@ class CorefModel(TaskModel):
         return Links(kept, join_scores(pairs, kept.scores))
 
     def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
-        """See `TaskModel`; the loss of a document is the sum over its kept spans."""
+        """The mean over documents of the sum over kept spans."""
         (batch,) = texts
         losses = []
         for each, (kept, scores) in zip(gold, self._run(batch, gold), strict=True):
@@ -207,12 +207,8 @@ class Coref(Task[CorefDocument]):
         return bool(example.clusters)
 
     def build(self, settings: CorefSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """See `Task`."""
+        """A span ranker."""
         return CorefModel(settings, inputs, labels)
-
-    def char_cnn_shape(self, settings: CorefSettings) -> tuple[int, int, int]:
-        """See `Task`."""
-        return settings.char_dim, settings.num_filters, settings.filter_width
 
     def collate(self, examples: Sequence[CorefDocument], labels: Labels, texts: Sequence[TokenBatch]) -> Any:
         """One `CorefGold` per document."""
@@ -242,7 +238,7 @@ class Coref(Task[CorefDocument]):
 
     def from_raw(self, *fields: str) -> list[CorefDocument]:
         """One document, or none if the text has no tokens."""
-        sentences = tuple(tuple(token.text for token in sentence) for sentence in tokenize(fields[0]) if sentence)
+        sentences = tuple(map(tuple, split_line(fields[0], "text")))
         return [CorefDocument("", sentences)] if sentences else []
 
     def to_json(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> dict[str, Any]:

@@ -96,13 +96,8 @@ class FeedForward(nn.Module):
 class SpanScorer(nn.Module):
     """Vectors of spans [first token; last token; head words; width], and their scores as mentions.
 
-    Args:
-        in_dim: E.
-        encoded_dim: C.
-        hidden_dim: F.
-        feature_dim: width of the feature for a span's width.
-        max_width: W.
-        dropout: dropout on hidden layers and features.
+    The dimensions are E, C and F; `feature_dim` is that of the feature for a span's width. Dropout is on hidden layers
+    and features.
     """
 
     def __init__(

@@ -19,9 +19,9 @@ from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Crf, InputDropout
 from elmokit.tasks.ner.metric import score_spans
 from elmokit.tasks.ner.reader import NerExample, read_conll2003, read_wnut
-from elmokit.tasks.spans import Span, SpanCounts, to_bioul, to_spans
+from elmokit.tasks.spans import SpanCounts, read_spans, to_bioul, to_spans
 from elmokit.text.files import first_line
-from elmokit.text.tokenize import tokenize
+from elmokit.text.lines import split_line
 from elmokit.training.config import Share
 
 COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
@@ -64,7 +64,7 @@ class NerModel(TaskModel):
         return scores
 
     def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
-        """See `TaskModel`."""
+        """−log p of the gold tags, per sentence."""
         (batch,) = texts
         return self.crf.loss(self._run(batch), gold, batch.mask) / len(batch.mask)
 
@@ -121,16 +121,12 @@ class Ner(Task[NerExample]):
         return bool(example.spans)
 
     def gold_labels(self, example: NerExample) -> Iterable[str]:
-        """See `Task`."""
+        """IOB2 tags."""
         return example.tags
 
     def build(self, settings: NerSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """See `Task`."""
+        """A biLSTM-CRF."""
         return NerModel(settings, inputs, labels["tags"])
-
-    def char_cnn_shape(self, settings: NerSettings) -> tuple[int, int, int]:
-        """See `Task`."""
-        return settings.char_dim, settings.num_filters, settings.filter_width
 
     def collate(self, examples: Sequence[NerExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
         """Gold tags (B, T); a type that did not occur in training is O."""
@@ -143,24 +139,22 @@ class Ner(Task[NerExample]):
 
     def counts(self, example: NerExample, prediction: Any) -> Sequence[float]:
         """Numbers of gold, predicted and correct entities."""
-        found = score_spans([example.spans], [_spans(prediction)]).overall
+        found = score_spans([example.spans], [read_spans(prediction)]).overall
         return found.gold, found.predicted, found.correct
 
     def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
         """Exact span F1, precision and recall."""
-        found = SpanCounts(*map(int, sums))
-        return {"f1": 100 * found.f1, "precision": 100 * found.precision, "recall": 100 * found.recall}
+        return SpanCounts(*map(int, sums)).figures()
 
     def from_raw(self, *fields: str) -> list[NerExample]:
         """The sentences of a text."""
-        sentences = (tuple(token.text for token in sentence) for sentence in tokenize(fields[0]))
-        return [NerExample(tokens, ("O",) * len(tokens)) for tokens in sentences if tokens]
+        return [NerExample(tuple(tokens), ("O",) * len(tokens)) for tokens in split_line(fields[0], "text")]
 
     def to_json(self, example: NerExample, prediction: Any, settings: NerSettings) -> dict[str, Any]:
         """Tokens and entities."""
         entities = [
             {"start": span.start, "end": span.end, "type": span.type, "tokens": example.tokens[span.start : span.end]}
-            for span in _spans(prediction)
+            for span in read_spans(prediction)
         ]
         return {"tokens": example.tokens, "entities": entities}
 
@@ -168,7 +162,7 @@ class Ner(Task[NerExample]):
         """The sentence with its entities in color, each with its type."""
         shown = RichText()
         place = 0
-        for span in _spans(prediction):
+        for span in read_spans(prediction):
             shown.append("".join(f"{token} " for token in example.tokens[place : span.start]))
             style = COLORS[sum(span.type.encode()) % len(COLORS)]
             shown.append(f"[{' '.join(example.tokens[span.start : span.end])}]", f"bold {style}").append(
@@ -176,10 +170,6 @@ class Ner(Task[NerExample]):
             )
             place = span.end
         return shown.append(" ".join(example.tokens[place:]))
-
-
-def _spans(prediction: Any) -> list[Span]:
-    return [Span(int(start), int(end), str(kind)) for start, end, kind in prediction]
 
 
 def _read(path: Path) -> Iterator[NerExample]:

@@ -86,7 +86,7 @@ class NliModel(TaskModel):
         return scores
 
     def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
-        """See `TaskModel`."""
+        """Cross entropy."""
         return cross_entropy(self._run(texts), gold)
 
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
@@ -114,7 +114,7 @@ class Nli(ClassTask[NliExample]):
         return (example.premise,), (example.hypothesis,)
 
     def build(self, settings: NliSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """See `Task`."""
+        """ESIM."""
         return NliModel(settings, inputs)
 
     def collate(self, examples: Sequence[NliExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:

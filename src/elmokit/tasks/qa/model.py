@@ -21,7 +21,7 @@ from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout
 from elmokit.tasks.qa.metric import exact_match, token_f1
 from elmokit.tasks.qa.reader import QaExample, TokenSpan, read_paragraph, read_squad
-from elmokit.text.tokenize import tokenize
+from elmokit.text.lines import split_line
 from elmokit.training.config import Share
 
 
@@ -164,12 +164,8 @@ class Qa(Task[QaExample]):
         return {}
 
     def build(self, settings: QaSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """See `Task`."""
+        """BiDAF with self-attention."""
         return QaModel(settings, inputs)
-
-    def char_cnn_shape(self, settings: QaSettings) -> tuple[int, int, int]:
-        """See `Task`."""
-        return settings.char_dim, settings.num_filters, settings.filter_width
 
     def collate(self, examples: Sequence[QaExample], labels: Labels, texts: Sequence[TokenBatch]) -> QaGold:
         """The first and last tokens of gold answers."""
@@ -194,7 +190,7 @@ class Qa(Task[QaExample]):
         """One question."""
         context, question = fields
         paragraph = read_paragraph("the context", "", context)
-        tokens = tuple(token.text for sentence in tokenize(question) for token in sentence)
+        tokens = tuple(token for sentence in split_line(question, "text") for token in sentence)
         return [QaExample("", question, tokens, paragraph, (), ())]
 
     def to_json(self, example: QaExample, prediction: Any, settings: QaSettings) -> dict[str, Any]:

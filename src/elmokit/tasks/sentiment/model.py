@@ -84,7 +84,7 @@ class SentimentModel(TaskModel):
         return scores
 
     def loss(self, texts: Sequence[TokenBatch], gold: Any) -> Tensor:
-        """See `TaskModel`."""
+        """Cross entropy."""
         if self.training and len(gold) == 1 and self.batch_norm:
             raise InputError(
                 "a training batch of sentiment has one example, but batch normalization needs two or more: set "
@@ -119,7 +119,7 @@ class Sentiment(ClassTask[SentimentExample]):
         return ((example.tokens,),)
 
     def build(self, settings: SentimentSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """See `Task`."""
+        """A biattentive classification network."""
         return SentimentModel(settings, inputs)
 
     def collate(self, examples: Sequence[SentimentExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:

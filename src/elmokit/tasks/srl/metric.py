@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from elmokit.errors import InputError
-from elmokit.tasks.spans import Span, SpanCounts, count_labelled, to_spans
+from elmokit.tasks.spans import Span, SpanCounts, count_labelled
 from elmokit.tasks.srl.reader import VERB
 
 _CONTINUATION = "C-"
@@ -77,13 +77,3 @@ def score_arguments(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable
     ]
     perfect = sum(wanted == found for wanted, found in pairs)
     return SrlScore(*count_labelled(pairs, lambda argument: argument.label), len(pairs), perfect)
-
-
-def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> SrlScore:
-    """Compare the arguments of tags (`to_spans`), predicate by predicate."""
-    for number, (wanted, found) in enumerate(zip(gold, predicted, strict=False)):
-        if len(wanted) != len(found):
-            raise InputError(
-                f"predicate {number} has {len(found)} predicted tags, expected one for each of {len(wanted)} tokens."
-            )
-    return score_arguments([to_spans(tags) for tags in gold], [to_spans(tags) for tags in predicted])

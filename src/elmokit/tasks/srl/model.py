@@ -23,11 +23,11 @@ from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.highway_lstm import InterleavedLstm
 from elmokit.tasks.inputs import Inputs, TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout, TagRules
-from elmokit.tasks.spans import Span, SpanCounts, to_spans
+from elmokit.tasks.spans import Span, SpanCounts, read_spans, to_spans
 from elmokit.tasks.srl.files import Format, read_sentences
 from elmokit.tasks.srl.metric import score_arguments
 from elmokit.tasks.srl.reader import VERB, SrlExample
-from elmokit.text.tokenize import tokenize
+from elmokit.text.lines import split_line
 from elmokit.training.config import Share
 
 if TYPE_CHECKING:
@@ -198,11 +198,11 @@ class Srl(Task[RoleExample]):
         return example.pair is not None
 
     def gold_labels(self, example: RoleExample) -> Iterable[str]:
-        """See `Task`."""
+        """IOB2 tags; none without a predicate."""
         return () if example.pair is None else example.pair.tags
 
     def build(self, settings: SrlSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """See `Task`."""
+        """Interleaved highway LSTMs."""
         return SrlModel(settings, inputs, labels["tags"])
 
     def collate(self, examples: Sequence[RoleExample], labels: Labels, texts: Sequence[TokenBatch]) -> Gold:
@@ -222,7 +222,7 @@ class Srl(Task[RoleExample]):
         found = SpanCounts()
         if example.pair is not None:
             (frame,) = prediction["frames"]
-            found = score_arguments([to_spans(example.pair.tags)], [_spans(frame)]).overall
+            found = score_arguments([to_spans(example.pair.tags)], [read_spans(frame["spans"])]).overall
         own, other = (set(example.predicates), set(prediction["predicates"])) if example.is_first else (set(), set())
         return found.gold, found.predicted, found.correct, len(own), len(other), len(own & other)
 
@@ -230,17 +230,11 @@ class Srl(Task[RoleExample]):
         """F1, precision and recall of arguments of given predicates; F1 of predicates."""
         numbers = [int(number) for number in sums]
         found, predicates = SpanCounts(*numbers[:3]), SpanCounts(*numbers[3:])
-        return {
-            "f1": 100 * found.f1,
-            "precision": 100 * found.precision,
-            "recall": 100 * found.recall,
-            "predicate_f1": 100 * predicates.f1,
-        }
+        return {**found.figures(), "predicate_f1": 100 * predicates.f1}
 
     def from_raw(self, *fields: str) -> list[RoleExample]:
         """The sentences of a text."""
-        sentences = (tuple(token.text for token in sentence) for sentence in tokenize(fields[0]))
-        return [RoleExample(tokens) for tokens in sentences if tokens]
+        return [RoleExample(tuple(tokens)) for tokens in split_line(fields[0], "text")]
 
     def predict_raw(self, trained: "TrainedTask", rows: Iterable[Sequence[str]]) -> list[tuple[RoleExample, Any]]:
         """Predict first the predicates of each sentence, then the arguments of each predicate."""
@@ -279,13 +273,9 @@ class Srl(Task[RoleExample]):
         return RichText("\n").join(_show(example.tokens, frame) for frame in prediction["frames"])
 
 
-def _spans(frame: Any) -> list[Span]:
-    return [Span(int(start), int(end), str(label)) for start, end, label in frame["spans"]]
-
-
 def _arguments(frame: Any) -> list[Span]:
     """The spans except the predicate itself."""
-    return [span for span in _spans(frame) if span.type.removeprefix("C-") != VERB]
+    return [span for span in read_spans(frame["spans"]) if span.type.removeprefix("C-") != VERB]
 
 
 def _show(tokens: Sequence[str], frame: Any) -> RichText:
