@@ -66,7 +66,6 @@ def pos(
         report = analyze_pos(
             embedder,
             folder,
-            model=model,
             tags=kinds,
             seeds=numbers,
             max_sentences=QUICK_SENTENCES if quick else None,
@@ -108,7 +107,6 @@ def ner(
         report = analyze_ner(
             embedder,
             folder,
-            model=model,
             seeds=numbers,
             max_sentences=QUICK_SENTENCES if quick else None,
             on_embedding=on_embedding,

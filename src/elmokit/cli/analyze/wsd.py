@@ -54,7 +54,6 @@ def wsd(
         report = analyze_wsd(
             embedder,
             folder,
-            model=model,
             parts=chosen,
             seed=seed,
             on_embedding=on_embedding,
