@@ -59,15 +59,8 @@ def analyze_ner(
 ) -> Report:
     """How well a linear probe finds named entities in each layer, tagging every token on its own.
 
-    The layers are cached on disk, so a second call on the same model and sentences starts with the probes.
-
-    Args:
-        embedder: The model.
-        data_dir: CoNLL-2003: one file each whose name ends in eng.train, eng.testa (development) and eng.testb.
-        seeds: A probe is trained with each.
-        max_sentences: Of each file; None takes all.
-        on_embedding: Receives how many sentences of how many are embedded.
-        on_probe: Receives 0 of 1 before the probes are trained.
+    The folder is that of CoNLL-2003, with one file each whose name ends in eng.train, eng.testa (development) and
+    eng.testb. The other arguments are those of `analyze_pos`.
     """
     folder = check_path("data_dir", data_dir)
     results, num_tokens = _probe(embedder, folder, {"ner": NER}, seeds, max_sentences, on_embedding, on_probe)
