@@ -16,6 +16,11 @@ Embed = Callable[[Sequence[Sequence[str]]], Iterable[NDArray[Any]]]
 _QUOTES = {"``": '"', "''": '"'}
 
 
+def model_name(embedder: Embedder) -> str:
+    """How a report names a model, also one that was not loaded by a name."""
+    return embedder.name or "a biLM"
+
+
 def plain_quotes(tokens: Sequence[str]) -> list[str]:
     """Tokens with the quotes `` and '' of treebanks as our tokenizer writes them."""
     return [_QUOTES.get(token, token) for token in tokens]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from elmokit.analysis.report import Block, Chart, Concordance, Map, Report, Table, printable
-from elmokit.arguments import shown
+from elmokit.arguments import check_path, shown
 from elmokit.errors import ElmokitError, FormatError
 from elmokit.filesystem import foreign_files, guard_output, write_bytes_atomic, write_text_atomic
 
@@ -50,7 +50,7 @@ def is_report(folder: Path) -> bool:
     return ours and not [name for name in foreign_files(folder, (PAGE, FIGURES)) if not _PART.fullmatch(name)]
 
 
-def write_report(report: Report, folder: Path, *, overwrite: bool = False) -> list[Path]:
+def write_report(report: Report, folder: str | Path, *, overwrite: bool = False) -> list[Path]:
     """Write page.html, report.json, pictures and tables (CSV) into a new folder, and return what was written.
 
     Args:
@@ -58,7 +58,7 @@ def write_report(report: Report, folder: Path, *, overwrite: bool = False) -> li
         folder: the folder, which is created if it does not exist.
         overwrite: whether to replace a report; a folder with anything else is refused.
     """
-    figures = _check(report)
+    figures, folder = _check(report), check_path("folder", folder)
     check_report_folder(folder, overwrite=overwrite)
     pictures: dict[str, bytes] = {}
     drawings: dict[str, str] = {}

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.commands import Commands
-from elmokit.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from elmokit.cli.cached_items import Item
@@ -17,7 +17,7 @@ _ALIASES = {"neighbours": "neighbors"}
 
 
 @cache.callback(invoke_without_command=True)
-def show(context: typer.Context, as_json: JsonOption = False) -> None:
+def show(context: typer.Context, as_json: options.Json = False) -> None:
     """Show what is cached, how large it is and where; all of it can be downloaded or computed again.
 
     The folder is $ELMOKIT_CACHE, else $XDG_CACHE_HOME/elmokit, else ~/.cache/elmokit. It also contains the text of
@@ -62,7 +62,7 @@ def clear(
         typer.Argument(metavar="KIND", help="downloads, layers, neighbors or engine; by default all."),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """Clear the cache, or some kinds of it; files being written by another process, and files of your own, are kept.
 

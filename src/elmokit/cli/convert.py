@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from elmokit.cli.options import OUTPUT_NAMES, choose_output
+from elmokit.cli import options
 from elmokit.wording import counted
 
 
@@ -20,7 +20,7 @@ def convert(
             metavar="DST", help="For a model, a directory or .zip; for embeddings, .hdf5 .parquet .npz .jsonl."
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option(*OUTPUT_NAMES, help="Alternative to the argument DST.")] = None,
+    output: Annotated[Path | None, typer.Option(*options.OUTPUT_NAMES, help="Alternative to the argument DST.")] = None,
     to: Annotated[
         Literal["native", "bilm", "nlpl"] | None,
         typer.Option(help="Format of the written model; by default nlpl for a .zip, else native."),
@@ -41,7 +41,7 @@ def convert(
       elmokit convert run/model my-model/ --float16
       elmokit convert vectors.hdf5 vectors.parquet
     """  # noqa: D301
-    target = choose_output(dst, output, "DST")
+    target = options.choose_output(dst, output, "DST")
     from elmokit.embedding.dumps import FORMATS, convert_dump, is_dump
     from elmokit.errors import FormatError
     from elmokit.recognize import did_you_mean

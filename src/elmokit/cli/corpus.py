@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.commands import Commands
-from elmokit.cli.options import OUTPUT_NAMES, ErrorsOption, InputOption, ResultJsonOption, settle_input
 from elmokit.cli.progress import progress_bar
 from elmokit.wording import counted
 
@@ -32,9 +32,9 @@ def check(
         list[str] | None,
         typer.Option(help="Files or a quoted glob whose sentences should not be in FILES; repeatable."),
     ] = None,
-    input_: InputOption = None,
+    input_: options.Input = None,
     processes: Processes = None,
-    as_json: ResultJsonOption = False,
+    as_json: options.ResultJson = False,
 ) -> None:
     """Report the size of a corpus and its problems: invalid bytes, overlong tokens, duplicates, held-out sentences.
 
@@ -48,7 +48,7 @@ def check(
     from elmokit.text.vocabulary import read_vocabulary
 
     paths, others = find_files(files), find_files(heldout or [])
-    kind = settle_input(input_, paths)
+    kind = options.settle_input(input_, paths)
     vocabulary = None if vocab is None else read_vocabulary(vocab)
     with progress_bar("checking") as report:
         found = check_corpus(
@@ -63,16 +63,18 @@ def check(
 @corpus.command()
 def vocab(
     files: Files,
-    output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The vocabulary file to write: one word per line.")],
+    output: Annotated[
+        Path, typer.Option(*options.OUTPUT_NAMES, help="The vocabulary file to write: one word per line.")
+    ],
     min_count: Annotated[int, typer.Option(min=1, help="Minimum count of a word.")] = 1,
     max_size: Annotated[
         int | None, typer.Option(min=4, help="Maximum number of words, including <S> </S> <UNK>; by default all.")
     ] = None,
-    input_: InputOption = None,
-    errors: ErrorsOption = "strict",
+    input_: options.Input = None,
+    errors: options.Errors = "strict",
     processes: Processes = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing vocabulary file.")] = False,
-    as_json: ResultJsonOption = False,
+    as_json: options.ResultJson = False,
 ) -> None:
     """Write the vocabulary of a corpus: <S> </S> <UNK>, then the words by descending count.
 
@@ -88,7 +90,7 @@ def vocab(
     paths = find_files(files)
     _check_folder(output)
     check_vocabulary_output(output, inputs=paths, overwrite=overwrite)
-    kind = settle_input(input_, paths)
+    kind = options.settle_input(input_, paths)
     with progress_bar("counting") as report:
         counts = count_words(paths, input=kind, processes=processes, errors=errors, progress=report)
     vocabulary = build_vocabulary(counts, min_count=min_count, max_size=max_size)
@@ -109,7 +111,7 @@ def vocab(
 @corpus.command()
 def shard(
     files: Files,
-    output: Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The folder to write.")],
+    output: Annotated[Path, typer.Option(*options.OUTPUT_NAMES, help="The folder to write.")],
     shards: Annotated[
         int, typer.Option(min=1, help="Number of files to distribute the sentences over; at most one per sentence.")
     ],
@@ -118,11 +120,11 @@ def shard(
     passage: Annotated[
         int, typer.Option(min=1, help="Number of successive sentences that stay together; an empty line ends a group.")
     ] = 1,
-    input_: InputOption = None,
-    errors: ErrorsOption = "strict",
+    input_: options.Input = None,
+    errors: options.Errors = "strict",
     processes: Processes = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace an existing folder of shards.")] = False,
-    as_json: ResultJsonOption = False,
+    as_json: options.ResultJson = False,
 ) -> None:
     """Write a corpus as tokenized sentences, one per line, distributed at random over files, each a sample of it.
 
@@ -135,7 +137,7 @@ def shard(
     from elmokit.text.files import find_files
 
     paths = find_files(files)
-    kind = settle_input(input_, paths)
+    kind = options.settle_input(input_, paths)
     with progress_bar("writing") as report:
         done = write_shards(
             paths,

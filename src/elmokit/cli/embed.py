@@ -8,19 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    OUTPUT_NAMES,
-    DeviceOption,
-    ErrorsOption,
-    InputOption,
-    ModelOption,
-    SourceArgument,
-    ThreadsOption,
-    choose_output,
-    parse_layers,
-    settle_input,
-)
+from elmokit.cli import options
 from elmokit.cli.paths import check_model
 from elmokit.cli.progress import embedding_bar
 from elmokit.cli.stopped import resume_hint
@@ -31,20 +19,22 @@ if TYPE_CHECKING:
 
 
 def embed(
-    source: SourceArgument,
+    source: options.Source,
     target: Annotated[
         str | None,
         typer.Argument(metavar="OUTPUT", help="A .hdf5 .h5 .parquet .npz or .jsonl file; - is JSON lines on stdout."),
     ] = None,
-    other_target: Annotated[str | None, typer.Option(*OUTPUT_NAMES, help="Alternative to the argument OUTPUT.")] = None,
-    model: ModelOption = DEFAULT_MODEL,
+    other_target: Annotated[
+        str | None, typer.Option(*options.OUTPUT_NAMES, help="Alternative to the argument OUTPUT.")
+    ] = None,
+    model: options.Model = options.DEFAULT_MODEL,
     layers: Annotated[
         str, typer.Option(help="all, top, average, a layer's number, or one weight per layer: 0.2,0.3,0.5.")
     ] = "all",
     pooling: Annotated[
         Literal["none", "mean", "max"], typer.Option(help="One vector per sentence instead of one per token.")
     ] = "none",
-    input_: InputOption = None,
+    input_: options.Input = None,
     state: Annotated[
         Literal["reset", "carry", "warm"],
         typer.Option(help="The LSTM state at the start of a sentence; see docs/embedding.md."),
@@ -57,10 +47,10 @@ def embed(
         typer.Option(min=1, help="Maximum tokens per batch, which bounds memory; the default is the fastest."),
     ] = None,
     dtype: Annotated[Literal["float32", "float16"], typer.Option(help="Data type of the vectors.")] = "float32",
-    errors: ErrorsOption = "strict",
+    errors: options.Errors = "strict",
     resume: Annotated[bool, typer.Option(help="Resume an unfinished run, or start over.")] = True,
-    threads: ThreadsOption = None,
-    device: DeviceOption = "cpu",
+    threads: options.Threads = None,
+    device: options.Device = "cpu",
     precision: Annotated[
         Literal["float32", "bfloat16", "int8", "auto"],
         typer.Option(
@@ -80,18 +70,18 @@ def embed(
       elmokit embed corpus.txt.gz top.parquet --model original --layers top --pooling mean
       cat sentences.txt | elmokit embed - - --model original --layers average | head -n 2
     """  # noqa: D301
-    output = choose_output(target, other_target, "OUTPUT")
+    output = options.choose_output(target, other_target, "OUTPUT")
     if as_json and output == "-":
         raise typer.BadParameter("both it and OUTPUT - would write to stdout.", param_hint="--json")
-    parsed = parse_layers(layers)
+    parsed = options.parse_layers(layers)
     _check_arguments(source, output, model, device)
     from elmokit.embedding.bulk import EmbedOptions, embed_file
     from elmokit.embedding.embedder import Embedder
 
-    options = EmbedOptions(
+    settings = EmbedOptions(
         layers=parsed,
         pooling=pooling,
-        input=settle_input(input_, [] if source == "-" else [Path(source)], look=False),
+        input=options.settle_input(input_, [] if source == "-" else [Path(source)], look=False),
         dtype=dtype,
         batch_size=batch_size,
         errors=errors,
@@ -109,7 +99,7 @@ def embed(
         batch_tokens=batch_tokens,
     )
     with resume_hint() if output != "-" else nullcontext(), embedding_bar() as report:
-        done = embed_file(source, output, embedder, options, report=report)
+        done = embed_file(source, output, embedder, settings, report=report)
     _print(done, as_json=as_json)
 
 

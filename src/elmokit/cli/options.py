@@ -25,55 +25,49 @@ Place = TypeVar("Place")
 
 # --- Models and text -------------------------------------------------------------------------------------------------
 
-ModelOption = Annotated[
+Model = Annotated[
     str,
     typer.Option("--model", help="A path, mini (in the package), a published name (original …), a Hub id."),
 ]
-SourceArgument = Annotated[
-    str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")
-]
-InputOption = Annotated[InputKind | None, typer.Option("--input", help=_INPUT_HELP, show_default=DEFAULT_INPUT)]
-TrainingInputOption = Annotated[
-    InputKind | None, typer.Option("--input", help=_INPUT_HELP, show_default="as in CONFIG")
-]
-ErrorsOption = Annotated[
-    Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")
-]
-ThreadsOption = Annotated[int | None, typer.Option("--threads", min=1, help="Cores to use; by default all.")]
-DeviceOption = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
+Source = Annotated[str, typer.Argument(metavar="INPUT", help="One text per line; .gz .xz .bz2 work; - is stdin.")]
+Input = Annotated[InputKind | None, typer.Option("--input", help=_INPUT_HELP, show_default=DEFAULT_INPUT)]
+TrainingInput = Annotated[InputKind | None, typer.Option("--input", help=_INPUT_HELP, show_default="as in CONFIG")]
+Errors = Annotated[Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")]
+Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Cores to use; by default all.")]
+Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
 
 # --- Results ---------------------------------------------------------------------------------------------------------
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-ResultJsonOption = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
-FiguresJsonOption = Annotated[bool, typer.Option("--json", help="Print the figures as JSON on stdout.")]
-TaskJsonOption = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
-ReportOption = Annotated[
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+ResultJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout.")]
+FiguresJson = Annotated[bool, typer.Option("--json", help="Print the figures as JSON on stdout.")]
+TaskJson = Annotated[bool, typer.Option("--json", help="Print JSON on stdout.")]
+ReportFolder = Annotated[
     Path | None,
     typer.Option(*OUTPUT_NAMES, help="A folder for the page (HTML), plots (PNG, SVG) and figures (JSON)."),
 ]
-ReportOverwriteOption = Annotated[bool, typer.Option("--overwrite", help="Replace an existing report in --output.")]
+ReportOverwrite = Annotated[bool, typer.Option("--overwrite", help="Replace an existing report in --output.")]
 
 # --- Runs ------------------------------------------------------------------------------------------------------------
 
-TrainOption = Annotated[list[str], typer.Option("--train", help="Training files or globs. Repeatable.")]
-RunFolderOption = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
-ResumeOption = Annotated[bool, typer.Option("--resume", help="Resume the run in OUTPUT, or start it.")]
+Train = Annotated[list[str], typer.Option("--train", help="Training files or globs. Repeatable.")]
+RunFolder = Annotated[Path, typer.Option(*OUTPUT_NAMES, help="The run's folder.")]
+Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in OUTPUT, or start it.")]
 
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
-TaskArgument = Annotated[str, typer.Argument(metavar="NAME", help="One of ner, sentiment, nli, qa, srl, coref.")]
-DevOption = Annotated[list[str], typer.Option("--dev", help="Development files (model selection).")]
-TestOption = Annotated[list[str], typer.Option("--test", help="Test files.")]
-OptionalTestOption = Annotated[list[str] | None, typer.Option("--test", help="Test files.")]
-VectorsOption = Annotated[
+TaskName = Annotated[str, typer.Argument(metavar="NAME", help="One of ner, sentiment, nli, qa, srl, coref.")]
+Dev = Annotated[list[str], typer.Option("--dev", help="Development files (model selection).")]
+Test = Annotated[list[str], typer.Option("--test", help="Test files.")]
+OptionalTest = Annotated[list[str] | None, typer.Option("--test", help="Test files.")]
+Vectors = Annotated[
     list[str] | None, typer.Option("--vectors", help="Static word vectors as text (GloVe, word2vec). Repeatable.")
 ]
-PresetOption = Annotated[str, typer.Option(help="small, paper, or a TOML file.")]
-TaskSetOption = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set elmo.place=both.")]
-SeedsOption = Annotated[str, typer.Option(help="Random seeds, separated by spaces or commas.")]
-ProcessesOption = Annotated[int | None, typer.Option(min=1, help="Number of parallel runs; by default one per core.")]
-RunsOption = Annotated[
+Preset = Annotated[str, typer.Option(help="small, paper, or a TOML file.")]
+TaskSet = Annotated[list[str] | None, typer.Option("--set", help="Change a setting: --set elmo.place=both.")]
+Seeds = Annotated[str, typer.Option(help="Random seeds, separated by spaces or commas.")]
+Processes = Annotated[int | None, typer.Option(min=1, help="Number of parallel runs; by default one per core.")]
+RunsFolder = Annotated[
     Path, typer.Option(*OUTPUT_NAMES, help="A folder for the runs and the report; repeat the command to resume.")
 ]
 

@@ -9,17 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    SENTENCE,
-    ErrorsOption,
-    InputOption,
-    JsonOption,
-    SourceArgument,
-    ThreadsOption,
-    settle_input,
-    use_threads,
-)
+from elmokit.cli import options
 from elmokit.cli.paths import check_model
 from elmokit.cli.progress import progress_bar
 from elmokit.wording import counted
@@ -36,9 +26,9 @@ ScoringModelOption = Annotated[
 def perplexity(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model with a softmax.")],
     files: Annotated[list[str], typer.Argument(metavar="FILES", help="Text files or globs; .gz .xz .bz2 work.")],
-    input_: InputOption = None,
-    threads: ThreadsOption = None,
-    as_json: JsonOption = False,
+    input_: options.Input = None,
+    threads: options.Threads = None,
+    as_json: options.Json = False,
 ) -> None:
     """Compute the full-softmax perplexity of a text: forward, backward and average, with the state carried and reset.
 
@@ -58,8 +48,8 @@ def perplexity(
     from elmokit.text.lines import read_text
     from elmokit.text.tokenizers import check_raw_text
 
-    use_threads(threads)
-    kind = settle_input(input_, paths)
+    options.use_threads(threads)
+    kind = options.settle_input(input_, paths)
     sentences = read_text(paths, input=kind)
     bilm = load(model)
     if has_raw_text(paths, kind):
@@ -111,12 +101,12 @@ def _refuse_swapped(model: str, files: list[str]) -> None:
 
 
 def score(
-    source: SourceArgument,
-    model: ScoringModelOption = DEFAULT_MODEL,
-    input_: InputOption = None,
-    errors: ErrorsOption = "strict",
-    threads: ThreadsOption = None,
-    as_json: JsonOption = False,
+    source: options.Source,
+    model: ScoringModelOption = options.DEFAULT_MODEL,
+    input_: options.Input = None,
+    errors: options.Errors = "strict",
+    threads: options.Threads = None,
+    as_json: options.Json = False,
 ) -> None:
     """Compute the log-probability of every token in each direction; every sentence starts from the zero state.
 
@@ -138,13 +128,13 @@ def score(
     from elmokit.text.lines import split_line
     from elmokit.text.tokenizers import check_raw_text
 
-    use_threads(threads)
+    options.use_threads(threads)
     bilm = load(model)
     reader = LineReader(source, errors=errors)
     numbers: deque[int] = deque()
 
     paths = [] if source == "-" else [Path(source)]
-    kind = settle_input(input_, paths, look=False)
+    kind = options.settle_input(input_, paths, look=False)
     for path in paths:
         kind = actual_input(path, kind)
     if kind == "text":
@@ -186,12 +176,12 @@ def _as_table(number: int, found: "SentenceScore") -> str:
 
 
 def substitutes(
-    sentence: Annotated[str, SENTENCE],
+    sentence: Annotated[str, options.SENTENCE],
     position: Annotated[int, typer.Option(help="The token's position, from 0.")],
-    model: ScoringModelOption = DEFAULT_MODEL,
+    model: ScoringModelOption = options.DEFAULT_MODEL,
     number: Annotated[int, typer.Option("--number", "-n", min=1, help="Number of words.")] = 10,
-    input_: InputOption = None,
-    as_json: JsonOption = False,
+    input_: options.Input = None,
+    as_json: options.Json = False,
 ) -> None:
     """List the words that both directions predict at a position in a sentence.
 
@@ -203,7 +193,7 @@ def substitutes(
     from elmokit.errors import InputError
     from elmokit.text.lines import split_line
 
-    kind = settle_input(input_)
+    kind = options.settle_input(input_)
     sentences = split_line(sentence, kind)
     if len(sentences) != 1:
         raise InputError(f"the text has {len(sentences)} sentences: give one.")

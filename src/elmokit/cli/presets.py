@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from elmokit.cli.options import JsonOption
+from elmokit.cli import options
 
 if TYPE_CHECKING:
     from elmokit.training.config import PresetConfig
@@ -27,7 +27,7 @@ class _Row(NamedTuple):
 
 def presets(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Show the settings of this preset.")] = None,
-    as_json: JsonOption = False,
+    as_json: options.Json = False,
 ) -> None:
     """List the presets, or the settings of one preset with their values and meanings.
 

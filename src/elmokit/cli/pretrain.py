@@ -3,22 +3,14 @@
 import json
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from elmokit.cli.options import (
-    DeviceOption,
-    ResultJsonOption,
-    ResumeOption,
-    RunFolderOption,
-    TrainingInputOption,
-    TrainOption,
-    parse_changes,
-    settle_input,
-    use_threads,
-)
+from elmokit.cli import options
 from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.progress import is_first_process, training_bar
 from elmokit.wording import counted
@@ -26,7 +18,7 @@ from elmokit.wording import counted
 if TYPE_CHECKING:
     from elmokit.text.input_kind import InputKind
     from elmokit.training.config import RunConfig
-    from elmokit.training.run_files import RunResult
+    from elmokit.training.run_files import RunFiles, RunResult
 
 HeldoutOption = Annotated[list[str] | None, typer.Option("--heldout", help="Held-out files or globs.")]
 VocabOption = Annotated[Path | None, typer.Option("--vocab", help="A vocabulary file instead of counting one.")]
@@ -39,7 +31,7 @@ _INPUT = "corpus.input"
 
 
 def pretrain(
-    output: RunFolderOption,
+    output: options.RunFolder,
     config: Annotated[
         str | None, typer.Argument(metavar="CONFIG", help="A TOML file, or a preset: tiny, mini, small …")
     ] = None,
@@ -48,8 +40,8 @@ def pretrain(
     ] = None,
     heldout: HeldoutOption = None,
     vocab: VocabOption = None,
-    input_: TrainingInputOption = None,
-    resume: ResumeOption = False,
+    input_: options.TrainingInput = None,
+    resume: options.Resume = False,
     init: Annotated[str | None, typer.Option(help="Start from the weights of this model.")] = None,
     skip_tokens: Annotated[
         int, typer.Option(min=0, help="Number of predictions to skip at the start of the text.")
@@ -60,9 +52,9 @@ def pretrain(
     ] = False,
     changes: SetOption = None,
     threads: ThreadsOption = None,
-    device: DeviceOption = "cpu",
+    device: options.Device = "cpu",
     tensorboard: TensorboardOption = False,
-    as_json: ResultJsonOption = False,
+    as_json: options.ResultJson = False,
 ) -> None:
     """Train a biLM from text. If interrupted, repeat the command with --resume.
 
@@ -81,7 +73,7 @@ def pretrain(
         raise typer.BadParameter("give a TOML file or a preset, such as tiny.", param_hint="CONFIG")
     if not train:
         raise typer.BadParameter("give training files or globs.", param_hint="--train")
-    changed = parse_changes(changes)
+    changed = options.parse_changes(changes)
     from elmokit.training.config import PretrainConfig, read_run
 
     changed = _choose_input(changed, input_, config, output if resume else None)
@@ -89,7 +81,6 @@ def pretrain(
     check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
     check_model(init)
     _look_at_text(train, input_, settings)
-    from elmokit.training.allocator import keep_freed_memory
     from elmokit.training.pretraining import pretrain as run
     from elmokit.training.run_files import RunFiles
 
@@ -105,19 +96,13 @@ def pretrain(
         device=device,
         tensorboard=tensorboard,
     )
-    if threads:
-        use_threads(threads)
-    keep_freed_memory()
-    with training_bar(output) as bar:
-        done = run(settings, files, report=bar.report, reading=bar.reading, notify=bar.notify)
-    _print(done, as_json=as_json)
-    _end_at_once()
+    _train(partial(run, settings), files, as_json=as_json)
 
 
 def finetune(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A path, a published name or a Hub id.")],
-    train: TrainOption,
-    output: RunFolderOption,
+    train: options.Train,
+    output: options.RunFolder,
     heldout: HeldoutOption = None,
     config: Annotated[str, typer.Option(help="A TOML file or a preset.")] = "default",
     extend_vocab: Annotated[
@@ -127,13 +112,13 @@ def finetune(
         list[str] | None, typer.Option(help="Parts to leave as they are: encoder, lstm, softmax.")
     ] = None,
     vocab: VocabOption = None,
-    input_: TrainingInputOption = None,
-    resume: ResumeOption = False,
+    input_: options.TrainingInput = None,
+    resume: options.Resume = False,
     changes: SetOption = None,
     threads: ThreadsOption = None,
-    device: DeviceOption = "cpu",
+    device: options.Device = "cpu",
     tensorboard: TensorboardOption = False,
-    as_json: ResultJsonOption = False,
+    as_json: options.ResultJson = False,
 ) -> None:
     """Adapt a model to text of a domain; training stops when held-out perplexity rises, and the best model is kept.
 
@@ -142,7 +127,7 @@ def finetune(
       elmokit finetune my-model --train sentences.txt --heldout sentences.txt --output tuned --set batch_size=4
       elmokit finetune original --train 'notes/*.txt' --heldout heldout.txt --output tuned --extend-vocab
     """  # noqa: D301
-    changed = parse_changes(changes)
+    changed = options.parse_changes(changes)
     if freeze:
         changed["freeze"] = json.dumps(freeze)
     from elmokit.training.config import FinetuneConfig, read_run
@@ -152,7 +137,6 @@ def finetune(
     check_files(train, heldout, [str(vocab)] if vocab and not resume else [])
     check_model(model)
     _look_at_text(train, input_, settings)
-    from elmokit.training.allocator import keep_freed_memory
     from elmokit.training.finetuning import finetune as run
     from elmokit.training.run_files import RunFiles
 
@@ -166,19 +150,18 @@ def finetune(
         device=device,
         tensorboard=tensorboard,
     )
-    if threads:
-        use_threads(threads)
+    _train(partial(run, model, settings, extend_vocab=extend_vocab), files, as_json=as_json)
+
+
+def _train(run: "Callable[..., RunResult]", files: "RunFiles", *, as_json: bool) -> None:
+    """Train with a progress bar, and print the result."""
+    from elmokit.training.allocator import keep_freed_memory
+
+    if files.threads:
+        options.use_threads(files.threads)
     keep_freed_memory()
-    with training_bar(output) as bar:
-        done = run(
-            model,
-            settings,
-            files,
-            extend_vocab=extend_vocab,
-            report=bar.report,
-            reading=bar.reading,
-            notify=bar.notify,
-        )
+    with training_bar(files.output) as bar:
+        done = run(files, report=bar.report, reading=bar.reading, notify=bar.notify)
     _print(done, as_json=as_json)
     _end_at_once()
 
@@ -216,7 +199,7 @@ def _look_at_text(train: list[str], given: "InputKind | None", settings: "RunCon
     from elmokit.text.files import find_files
 
     if is_first_process():
-        settle_input(given, find_files(train), otherwise=settings.corpus.input)
+        options.settle_input(given, find_files(train), otherwise=settings.corpus.input)
 
 
 def _print(done: "RunResult", *, as_json: bool) -> None:

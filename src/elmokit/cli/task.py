@@ -7,28 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.commands import Commands
 from elmokit.cli.experiments import figures_line, read_experiment, watch_runs
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    DevOption,
-    ModelOption,
-    OptionalTestOption,
-    PresetOption,
-    ProcessesOption,
-    ResumeOption,
-    RunFolderOption,
-    RunsOption,
-    SeedsOption,
-    TaskArgument,
-    TaskJsonOption,
-    TaskSetOption,
-    TestOption,
-    TrainOption,
-    VectorsOption,
-    parse_changes,
-    use_threads,
-)
 from elmokit.cli.paths import check_exists, check_files, check_model
 from elmokit.cli.progress import progress_bars, training_bar
 from elmokit.cli.task_inputs import read_rows
@@ -53,18 +34,18 @@ TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="A run'
 
 @task.command()
 def train(
-    name: TaskArgument,
-    train: TrainOption,
-    dev: DevOption,
-    output: RunFolderOption,
-    test: OptionalTestOption = None,
-    vectors: VectorsOption = None,
-    model: ModelOption = DEFAULT_MODEL,
-    preset: PresetOption = "small",
-    changes: TaskSetOption = None,
-    resume: ResumeOption = False,
+    name: options.TaskName,
+    train: options.Train,
+    dev: options.Dev,
+    output: options.RunFolder,
+    test: options.OptionalTest = None,
+    vectors: options.Vectors = None,
+    model: options.Model = options.DEFAULT_MODEL,
+    preset: options.Preset = "small",
+    changes: options.TaskSet = None,
+    resume: options.Resume = False,
     threads: ThreadsOption = None,
-    as_json: TaskJsonOption = False,
+    as_json: options.TaskJson = False,
 ) -> None:
     """Train a task model. If interrupted, repeat the command with --resume.
 
@@ -79,8 +60,8 @@ def train(
     from elmokit.tasks.runner import TaskFiles, train_task
 
     own = _find(name)
-    config = read_task_config(name, preset, parse_changes(changes))
-    use_threads(threads)
+    config = read_task_config(name, preset, options.parse_changes(changes))
+    options.use_threads(threads)
     files = TaskFiles(train, dev, output, test or [], vectors=vectors or [], bilm=model, resume=resume, threads=threads)
     with training_bar(output, metric=own.metric, unit="examples") as bar:
         result = train_task(own, config, files, report=bar.report, embedding=bar.embedding)
@@ -98,12 +79,12 @@ def train(
 
 @task.command()
 def evaluate(
-    name: TaskArgument,
+    name: options.TaskName,
     trained: TrainedArgument,
     files: Annotated[list[str], typer.Argument(metavar="FILES", help="Files of the task, with gold labels.")],
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
-    as_json: TaskJsonOption = False,
+    as_json: options.TaskJson = False,
 ) -> None:
     """Score a trained model on files.
 
@@ -117,7 +98,7 @@ def evaluate(
     check_model(model)
     from elmokit.tasks.runner import evaluate_task
 
-    use_threads(threads)
+    options.use_threads(threads)
     loaded = _load(name, trained, model, threads)
     with progress_bars("embedding", "predicting") as (embedding, predicting):
         figures = evaluate_task(loaded, files, embedding=embedding, predicting=predicting)
@@ -126,7 +107,7 @@ def evaluate(
 
 @task.command()
 def predict(
-    name: TaskArgument,
+    name: options.TaskName,
     trained: TrainedArgument,
     texts: Annotated[
         list[str] | None, typer.Argument(metavar="TEXT", help="The task's input; for files use --input-file.")
@@ -144,7 +125,7 @@ def predict(
     ] = None,
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
-    as_json: TaskJsonOption = False,
+    as_json: options.TaskJson = False,
 ) -> None:
     """Predict for your own text: one TEXT per field of the task.
 
@@ -162,7 +143,7 @@ def predict(
     own = _find(name)
     named = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
     rows = read_rows(own, texts, named, input_file)
-    use_threads(threads)
+    options.use_threads(threads)
     loaded = _load(name, trained, model, threads)
     from rich.console import Console
 
@@ -176,12 +157,12 @@ def predict(
 
 @task.command()
 def compare(
-    name: TaskArgument,
-    train: TrainOption,
-    dev: DevOption,
-    test: TestOption,
-    output: RunsOption,
-    model: ModelOption = DEFAULT_MODEL,
+    name: options.TaskName,
+    train: options.Train,
+    dev: options.Dev,
+    test: options.Test,
+    output: options.RunsFolder,
+    model: options.Model = options.DEFAULT_MODEL,
     also: Annotated[
         list[str] | None,
         typer.Option(
@@ -189,13 +170,13 @@ def compare(
             help="Another biLM: NAME=MODEL, or random (same size, untrained). Repeatable.",
         ),
     ] = None,
-    seeds: SeedsOption = "1 2 3",
-    vectors: VectorsOption = None,
-    preset: PresetOption = "small",
-    changes: TaskSetOption = None,
-    processes: ProcessesOption = None,
+    seeds: options.Seeds = "1 2 3",
+    vectors: options.Vectors = None,
+    preset: options.Preset = "small",
+    changes: options.TaskSet = None,
+    processes: options.Processes = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Total cores; by default all. Each run uses one.")] = None,
-    as_json: TaskJsonOption = False,
+    as_json: options.TaskJson = False,
 ) -> None:
     """Train with and without ELMo over seeds and print a row of the paper's Table 1. Repeat it to resume.
 
@@ -212,7 +193,7 @@ def compare(
         name, files, output, seeds=seeds, preset=preset, changes=changes, processes=processes, threads=threads
     )
     if threads:
-        use_threads(threads)
+        options.use_threads(threads)
     from elmokit.filesystem import guard_output, write_text_atomic
     from elmokit.tasks.comparison import P_TEXT, PAPER, setting_text
     from elmokit.tasks.comparison import compare as put_side_by_side

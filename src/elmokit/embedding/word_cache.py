@@ -1,8 +1,8 @@
 """A cache of the token vectors (layer 0) of words.
 
 The token vector of a word does not depend on its sentence, and most words of a text have been seen before. So the
-character CNN runs only for new words. It runs in blocks of a fixed size, so that the bits of a vector never depend on
-which other words were new at the same time.
+character CNN runs only for new words. On the portable path it runs in blocks of a fixed size, so that the bits of a
+vector never depend on which other words were new at the same time; in the native library they never do.
 """
 
 import threading
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.choose import InferencePrecision, word_encoder
+from elmokit.model.engines.native_encoder import NativeEncoder
 
 Ids = NDArray[np.int64]
 Mapper = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -78,10 +79,12 @@ class WordVectorCache:
         return vectors
 
     def _encode_block(self, char_ids: Tensor) -> Tensor:
-        """The vectors of at most `BLOCK` rows, computed as a full block."""
+        """The vectors of at most `BLOCK` rows, on the portable path computed as a full block."""
         device = next(self._bilm.parameters()).device
-        full = char_ids[torch.arange(BLOCK).clamp(max=len(char_ids) - 1)].to(device)  # (BLOCK, C)
         with torch.inference_mode():
+            if isinstance(self._encode_types, NativeEncoder):
+                return self._encode_types(char_ids)
+            full = char_ids[torch.arange(BLOCK).clamp(max=len(char_ids) - 1)].to(device)  # (BLOCK, C)
             return self._encode_types(full)[: len(char_ids)].cpu()
 
     def _remember(self, words: list[str], vectors: Tensor) -> None:

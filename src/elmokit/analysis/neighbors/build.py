@@ -41,8 +41,8 @@ _SORT_BLOCK = 2**20
 
 def open_index(
     embedder: Embedder,
-    corpus: Path | None,
-    folder: Path | None = None,
+    corpus: str | Path | None,
+    folder: str | Path | None = None,
     *,
     input: InputKind | None = None,
     report: ProgressCallback | None = None,
@@ -60,13 +60,7 @@ def open_index(
         FormatError: if the folder holds the index of another model or corpus; then nothing is changed.
     """
     check_kind("embedder", embedder, Embedder)
-    corpus = None if corpus is None else check_path("corpus", corpus)
-    if folder is not None:
-        folder = check_path("folder", folder)
-        check_name(folder)
-    if corpus is None and folder is None:
-        raise InputError("there is neither a corpus nor the folder of an index: give one of them.")
-    input = input or (index_input(folder) if folder is not None else None) or DEFAULT_INPUT
+    corpus, folder, input = check_places(corpus, folder, input)
     wanted = _wanted(embedder, corpus, input)
     folder = default_folder(wanted) if folder is None else folder
     if is_finished(folder):
@@ -76,6 +70,19 @@ def open_index(
     else:
         _build(folder, corpus, embedder, wanted, report or (lambda done, total: None))
     return NeighborIndex(folder)
+
+
+def check_places(
+    corpus: str | Path | None, folder: str | Path | None, input: InputKind | None
+) -> tuple[Path | None, Path | None, InputKind]:
+    """Check where a corpus and its index are, and settle how the corpus is read; see `open_index`."""
+    corpus = None if corpus is None else check_path("corpus", corpus)
+    if folder is not None:
+        folder = check_path("folder", folder)
+        check_name(folder)
+    if corpus is None and folder is None:
+        raise InputError("there is neither a corpus nor the folder of an index: give one of them.")
+    return corpus, folder, input or (index_input(folder) if folder is not None else None) or DEFAULT_INPUT
 
 
 def find_index(embedder: Embedder, corpus: Path, *, input: InputKind = DEFAULT_INPUT) -> NeighborIndex | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from elmokit.analysis.neighbors.build import index_input, open_index
+from elmokit.analysis.neighbors.build import check_places, open_index
 from elmokit.analysis.neighbors.chart import Panel, bar_chart
 from elmokit.analysis.neighbors.index import NeighborIndex
 from elmokit.analysis.neighbors.search import ApproximateIndex, Nearest
@@ -99,9 +99,9 @@ def analyze_neighbors(
     embedder: Embedder,
     sentence: str,
     word: str,
-    corpus: Path | None = None,
+    corpus: str | Path | None = None,
     *,
-    index: Path | None = None,
+    index: str | Path | None = None,
     position: int | None = None,
     options: NeighborOptions | None = None,
     input: InputKind | None = None,
@@ -124,7 +124,7 @@ def analyze_neighbors(
         on_index: Receives the progress of building the index.
         on_search: Receives the progress of building the faiss index, which is slow the first time.
     """
-    input = input or (index_input(index) if index is not None else None) or DEFAULT_INPUT
+    corpus, index, input = check_places(corpus, index, input)
     options = options or NeighborOptions()
     sentences = split_line(sentence, input)
     if len(sentences) != 1:

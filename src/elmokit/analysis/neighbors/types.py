@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from elmokit.analysis.neighbors.build import empty_corpus, find_index, index_input, open_index
+from elmokit.analysis.neighbors.build import check_places, empty_corpus, find_index, open_index
 from elmokit.analysis.neighbors.chart import Panel, bar_chart
 from elmokit.analysis.neighbors.index import BLOCK, Types, is_finished
 from elmokit.analysis.neighbors.search import Nearest
@@ -40,9 +40,9 @@ class TypeNeighbor:
 def analyze_type_neighbors(
     embedder: Embedder,
     word: str,
-    corpus: Path | None = None,
+    corpus: str | Path | None = None,
     *,
-    index: Path | None = None,
+    index: str | Path | None = None,
     k: int = 10,
     input: InputKind | None = None,
 ) -> Report:
@@ -58,7 +58,7 @@ def analyze_type_neighbors(
         k: Number of neighbors.
         input: What the lines of the corpus are; None is as in an existing index, else raw text.
     """
-    input = input or (index_input(index) if index is not None else None) or DEFAULT_INPUT
+    corpus, index, input = check_places(corpus, index, input)
     if corpus is None or (index is not None and is_finished(index)):
         types = open_index(embedder, corpus, index, input=input).types
     else:

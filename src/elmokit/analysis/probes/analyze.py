@@ -4,12 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
+from elmokit.analysis.embed import model_name
 from elmokit.analysis.kept_layers import keep_layers
 from elmokit.analysis.probes.layers import ProbeResult, ProbeTask
 from elmokit.analysis.probes.ner import NER
 from elmokit.analysis.probes.pos import TagSet, pos_task
 from elmokit.analysis.probes.report import ner_report, pos_report
 from elmokit.analysis.report import Report
+from elmokit.arguments import check_path
 from elmokit.embedding.embedder import Embedder
 from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
@@ -19,9 +21,8 @@ Kind = TypeVar("Kind")
 
 def analyze_pos(
     embedder: Embedder,
-    data_dir: Path,
+    data_dir: str | Path,
     *,
-    model: str,
     tags: Sequence[TagSet] = ("xpos",),
     seeds: Sequence[int] = (0, 1, 2),
     max_sentences: int | None = None,
@@ -35,7 +36,6 @@ def analyze_pos(
     Args:
         embedder: The model.
         data_dir: A treebank: one file each whose name ends in train.conllu, dev.conllu and test.conllu.
-        model: The model's name in the report.
         tags: Kinds of tags to probe.
         seeds: A probe is trained with each.
         max_sentences: Of each file; None takes all.
@@ -43,15 +43,15 @@ def analyze_pos(
         on_probe: Receives how many kinds of tags of how many are probed.
     """
     tasks = {kind: pos_task(kind) for kind in tags}
-    results, num_tokens = _probe(embedder, data_dir, tasks, seeds, max_sentences, on_embedding, on_probe)
-    return pos_report(results, model=model, data=data_dir.name, num_tokens=num_tokens)
+    folder = check_path("data_dir", data_dir)
+    results, num_tokens = _probe(embedder, folder, tasks, seeds, max_sentences, on_embedding, on_probe)
+    return pos_report(results, model=model_name(embedder), data=folder.name, num_tokens=num_tokens)
 
 
 def analyze_ner(
     embedder: Embedder,
-    data_dir: Path,
+    data_dir: str | Path,
     *,
-    model: str,
     seeds: Sequence[int] = (0, 1, 2),
     max_sentences: int | None = None,
     on_embedding: ProgressCallback | None = None,
@@ -59,19 +59,12 @@ def analyze_ner(
 ) -> Report:
     """How well a linear probe finds named entities in each layer, tagging every token on its own.
 
-    The layers are cached on disk, so a second call on the same model and sentences starts with the probes.
-
-    Args:
-        embedder: The model.
-        data_dir: CoNLL-2003: one file each whose name ends in eng.train, eng.testa (development) and eng.testb.
-        model: The model's name in the report.
-        seeds: A probe is trained with each.
-        max_sentences: Of each file; None takes all.
-        on_embedding: Receives how many sentences of how many are embedded.
-        on_probe: Receives 0 of 1 before the probes are trained.
+    The folder is that of CoNLL-2003, with one file each whose name ends in eng.train, eng.testa (development) and
+    eng.testb. The other arguments are those of `analyze_pos`.
     """
-    results, num_tokens = _probe(embedder, data_dir, {"ner": NER}, seeds, max_sentences, on_embedding, on_probe)
-    return ner_report(results["ner"], model=model, data=data_dir.name, num_tokens=num_tokens)
+    folder = check_path("data_dir", data_dir)
+    results, num_tokens = _probe(embedder, folder, {"ner": NER}, seeds, max_sentences, on_embedding, on_probe)
+    return ner_report(results["ner"], model=model_name(embedder), data=folder.name, num_tokens=num_tokens)
 
 
 def _probe(

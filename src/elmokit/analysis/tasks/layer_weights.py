@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 
 from elmokit.analysis.report import Block, Cell, Chart, Report, Table
-from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
+from elmokit.analysis.tasks.run_groups import TrainedRun, check_runs, group_runs, read_settings
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.formats.locate import TASK_MODEL
 from elmokit.recognize import TASK_RUN, mistaken
@@ -82,7 +82,7 @@ class MixRow:
         }
 
 
-def analyze_layer_weights(runs: Sequence[Path]) -> Report:
+def analyze_layer_weights(runs: Sequence[str | Path]) -> Report:
     """The layer weights and scales that task models learned (Figure 2 of the paper).
 
     Runs that differ only in their seed are averaged.
@@ -90,7 +90,7 @@ def analyze_layer_weights(runs: Sequence[Path]) -> Report:
     Args:
         runs: Folders of task runs, or the model folders in them.
     """
-    return layer_weights_report(average_mixes([read_mixes(path) for path in runs]))
+    return layer_weights_report(average_mixes([read_mixes(path) for path in check_runs(runs)]))
 
 
 def read_mixes(path: Path) -> RunMixes:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from elmokit.analysis.axes import axis_note, axis_start
 from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Block, Chart, Report, Table
-from elmokit.analysis.tasks.run_groups import TrainedRun, group_runs, read_settings
+from elmokit.analysis.tasks.run_groups import TrainedRun, check_runs, group_runs, read_settings
 from elmokit.errors import FormatError, InputError
 from elmokit.recognize import TASK_RUN, mistaken
 from elmokit.tasks.comparison import mean_text
@@ -48,7 +48,7 @@ class CurveGroup:
         return {"label": self.label, "task": self.curves[0].config.task, "metric": self.metric, "runs": runs}
 
 
-def analyze_learning_curves(runs: Sequence[Path]) -> Report:
+def analyze_learning_curves(runs: Sequence[str | Path]) -> Report:
     """The development scores of task runs by epoch: has training converged, and which variant learns faster?
 
     Runs that differ only in their seed are grouped.
@@ -56,7 +56,7 @@ def analyze_learning_curves(runs: Sequence[Path]) -> Report:
     Args:
         runs: Folders of finished task runs.
     """
-    return learning_curves_report(group_curves([read_curve(path) for path in runs]))
+    return learning_curves_report(group_curves([read_curve(path) for path in check_runs(runs)]))
 
 
 def read_curve(path: Path) -> RunCurve:

@@ -7,7 +7,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeVar
 
-from elmokit.errors import InputError
+from elmokit.arguments import check_path, is_path, shown
+from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.config import TaskConfig
 
 _ELMO = "elmo."
@@ -32,6 +33,16 @@ class TrainedRun:
 _Run = TypeVar("_Run", bound=TrainedRun)
 
 
+def check_runs(runs: Sequence[str | Path]) -> list[Path]:
+    """Check for a list of at least one folder."""
+    if is_path(runs):
+        raise ConfigError(f"runs is {shown(runs)}: give a list of folders, e.g. [path].")
+    found = [check_path("a run", path) for path in runs]
+    if not found:
+        raise InputError("there is no run to analyze: give the folder of at least one.")
+    return found
+
+
 def read_settings(content: Mapping[str, Any]) -> tuple[TaskConfig, str]:
     """Settings and biLM from the JSON of a task model or a result; newer settings have their defaults."""
     return TaskConfig.model_validate(content["config"]), content["bilm"]["fingerprint"] if content["bilm"] else ""
@@ -49,8 +60,6 @@ def _flatten(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str
 
 def group_runs(runs: Sequence[_Run]) -> list[tuple[str, list[_Run]]]:
     """Groups with their labels, in the given order; a group has each seed at most once."""
-    if not runs:
-        raise InputError("there is no run to analyze: give the folder of at least one.")
     groups: dict[tuple[str, tuple[tuple[str, str], ...]], list[_Run]] = {}
     for run in runs:
         own = groups.setdefault((run.bilm, tuple(run.settings.items())), [])

@@ -119,7 +119,7 @@ def analyze_sample_efficiency(
         on_embedding: Receives how many sentences of how many are embedded.
         on_run: Receives each run that has ended.
     """
-    shares = sorted(fractions)
+    shares = sorted(map(float, fractions))
     if not shares or not all(0 < share <= 1 for share in shares) or len(set(shares)) < len(shares):
         raise ConfigError(f"fractions ({shown(fractions)}) must be distinct numbers above 0 and up to 1.")
     check_varied(experiment, VARIED)

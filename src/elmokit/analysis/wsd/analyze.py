@@ -3,25 +3,25 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from elmokit.analysis.embed import model_name
 from elmokit.analysis.kept_layers import keep_layers
 from elmokit.analysis.report import Report
 from elmokit.analysis.wsd.data import read_wsd_data
 from elmokit.analysis.wsd.nearest import evaluate_wsd
 from elmokit.analysis.wsd.report import wsd_report
+from elmokit.analysis.wsd.semcor import PARTS
 from elmokit.analysis.wsd.target_vectors import keep_words
 from elmokit.analysis.wsd.votes import evaluate_votes
+from elmokit.arguments import check_path
 from elmokit.embedding.embedder import Embedder
 from elmokit.progress import ProgressCallback
 from elmokit.tasks.layer_store import LayerStore
 
-PARTS = ("brown1", "brown2", "brownv")
-
 
 def analyze_wsd(
     embedder: Embedder,
-    data_dir: Path,
+    data_dir: str | Path,
     *,
-    model: str,
     parts: Sequence[str] = PARTS,
     seed: int = 0,
     on_embedding: ProgressCallback | None = None,
@@ -34,13 +34,12 @@ def analyze_wsd(
     Args:
         embedder: The model.
         data_dir: A folder with semcor3.0.tar.xz, wordnet3.0-index.sense.xz and eval/senseval2 ….
-        model: The model's name in the report.
         parts: Parts of SemCor to learn from.
         seed: Random seed of the choice of held-out SemCor texts.
         on_embedding: Receives how many sentences of how many are embedded.
         on_evaluation: Receives how many of the two evaluations are done.
     """
-    data = read_wsd_data(data_dir, list(parts))
+    data = read_wsd_data(check_path("data_dir", data_dir), list(parts))
     train = list(keep_words(data.train, data.words))
     sentences = [sentence.tokens for part in (train, *data.sets.values()) for sentence in part]
     embed = keep_layers(LayerStore(embedder), sentences, on_embedding)
@@ -48,4 +47,4 @@ def analyze_wsd(
     if on_evaluation is not None:
         on_evaluation(1, 2)
     votes = evaluate_votes(embed, train, data.sets, data.index, seed=seed)
-    return wsd_report(nearest, votes, model=model, parts=", ".join(parts))
+    return wsd_report(nearest, votes, model=model_name(embedder), parts=", ".join(parts))

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.analyze.reports import check_output, finish
-from elmokit.cli.options import FiguresJsonOption, ReportOption, ReportOverwriteOption
 from elmokit.cli.paths import check_exists
 
 
@@ -14,9 +14,9 @@ def layer_weights(
     trained: Annotated[
         list[Path], typer.Argument(metavar="TRAINED", help="Runs of `elmokit task train`, or their model/ folders.")
     ],
-    output: ReportOption = None,
-    overwrite: ReportOverwriteOption = False,
-    as_json: FiguresJsonOption = False,
+    output: options.ReportFolder = None,
+    overwrite: options.ReportOverwrite = False,
+    as_json: options.FiguresJson = False,
 ) -> None:
     """The layer weights and scales that task models learned (Figure 2).
 

@@ -5,16 +5,16 @@ from typing import Annotated
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.analyze.reports import check_output, finish
-from elmokit.cli.options import FiguresJsonOption, ReportOption, ReportOverwriteOption
 from elmokit.cli.paths import check_exists
 
 
 def learning_curves(
     runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="Finished runs of `elmokit task train`.")],
-    output: ReportOption = None,
-    overwrite: ReportOverwriteOption = False,
-    as_json: FiguresJsonOption = False,
+    output: options.ReportFolder = None,
+    overwrite: options.ReportOverwrite = False,
+    as_json: options.FiguresJson = False,
 ) -> None:
     """Plot the development scores of task runs by epoch: has training converged, and which variant learns faster?
 

@@ -5,32 +5,21 @@ from typing import Annotated, Literal
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.analyze.reports import check_output, finish, load_embedder
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    SENTENCE,
-    FiguresJsonOption,
-    InputOption,
-    ModelOption,
-    ReportOption,
-    ReportOverwriteOption,
-    ThreadsOption,
-    parse_layers,
-    settle_input,
-)
 from elmokit.cli.paths import check_exists, check_model
 from elmokit.cli.progress import progress_bars
 from elmokit.cli.stopped import resume_hint
 
 
 def neighbors(
-    sentence: Annotated[str | None, SENTENCE] = None,
+    sentence: Annotated[str | None, options.SENTENCE] = None,
     word: Annotated[str | None, typer.Option(help="The token of the sentence to look up.")] = None,
     type_: Annotated[
         str | None, typer.Option("--type", help="Instead of a sentence: any string, compared by its characters alone.")
     ] = None,
     corpus: Annotated[Path | None, typer.Option(help="Text to search; .gz .xz .bz2 work.")] = None,
-    model: ModelOption = DEFAULT_MODEL,
+    model: options.Model = options.DEFAULT_MODEL,
     layers: Annotated[
         list[str] | None,
         typer.Option(help="top (default), average, a layer's number, weights (0.2,0.3,0.5) or all. Repeatable."),
@@ -46,11 +35,11 @@ def neighbors(
         Path | None, typer.Option(help="Folder of the corpus index; by default in the user's cache.")
     ] = None,
     ann: Annotated[bool, typer.Option("--ann", help="With --against tokens: approximate search with faiss.")] = False,
-    input_: InputOption = None,
-    threads: ThreadsOption = None,
-    output: ReportOption = None,
-    overwrite: ReportOverwriteOption = False,
-    as_json: FiguresJsonOption = False,
+    input_: options.Input = None,
+    threads: options.Threads = None,
+    output: options.ReportFolder = None,
+    overwrite: options.ReportOverwrite = False,
+    as_json: options.FiguresJson = False,
 ) -> None:
     """Find the nearest contexts of a word in a corpus, layer by layer, and its nearest types without context.
 
@@ -64,7 +53,7 @@ def neighbors(
     """  # noqa: D301
     check_output(output, overwrite)
     _check_question(sentence, word, type_, against=against, ann=ann)
-    parsed = tuple(map(parse_layers, layers or ["top"]))
+    parsed = tuple(map(options.parse_layers, layers or ["top"]))
     _check_places(corpus, index)
     check_model(model)
     from elmokit.analysis import NeighborOptions, analyze_neighbors, analyze_type_neighbors
@@ -72,12 +61,11 @@ def neighbors(
     from elmokit.text.input_kind import DEFAULT_INPUT
 
     own = None if index is None else index_input(index)
-    kind = settle_input(input_, [] if corpus is None else [corpus], otherwise=own or DEFAULT_INPUT)
+    kind = options.settle_input(input_, [] if corpus is None else [corpus], otherwise=own or DEFAULT_INPUT)
     embedder = load_embedder(model, threads)
     if type_ is not None:
         report = analyze_type_neighbors(embedder, type_, corpus, index=index, k=k, input=kind)
     else:
-        options = NeighborOptions(parsed, k, against, ann)
         with resume_hint(), progress_bars("building the index", "adding to faiss") as (on_index, on_search):
             report = analyze_neighbors(
                 embedder,
@@ -86,7 +74,7 @@ def neighbors(
                 corpus,
                 index=index,
                 position=position,
-                options=options,
+                options=NeighborOptions(parsed, k, against, ann),
                 input=kind,
                 on_index=on_index,
                 on_search=on_search,
@@ -96,9 +84,9 @@ def neighbors(
 
 def _check_question(sentence: str | None, word: str | None, type_: str | None, *, against: str, ann: bool) -> None:
     if (sentence is None) == (type_ is None):
-        raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="SENTENCE")
+        raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="options.SENTENCE")
     if (sentence is None) != (word is None):
-        raise typer.BadParameter("it names a token of SENTENCE: give both or neither.", param_hint="--word")
+        raise typer.BadParameter("it names a token of options.SENTENCE: give both or neither.", param_hint="--word")
     if ann and against == "word":
         raise typer.BadParameter("it is for --against tokens: add that, or leave --ann out.", param_hint="--ann")
 

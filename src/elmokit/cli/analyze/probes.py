@@ -5,18 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.analyze.reports import check_output, finish, load_embedder
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    FiguresJsonOption,
-    ModelOption,
-    ReportOption,
-    ReportOverwriteOption,
-    SeedsOption,
-    ThreadsOption,
-    find_data,
-    parse_seeds,
-)
 from elmokit.cli.progress import progress_bars
 from elmokit.cli.stopped import resume_hint
 
@@ -30,7 +20,7 @@ QuickOption = Annotated[
 
 
 def pos(
-    model: ModelOption = DEFAULT_MODEL,
+    model: options.Model = options.DEFAULT_MODEL,
     data: Annotated[
         Path | None,
         typer.Option("--data", help="A treebank: one *train.conllu, *dev.conllu and *test.conllu; .gz .xz .bz2 work."),
@@ -39,12 +29,12 @@ def pos(
         Literal["xpos", "upos", "both"],
         typer.Option("--tags", help="The treebank's own tags (xpos), universal tags (upos), or both."),
     ] = "xpos",
-    seeds: SeedsOption = "0 1 2",
+    seeds: options.Seeds = "0 1 2",
     quick: QuickOption = False,
-    threads: ThreadsOption = None,
-    output: ReportOption = None,
-    overwrite: ReportOverwriteOption = False,
-    as_json: FiguresJsonOption = False,
+    threads: options.Threads = None,
+    output: options.ReportFolder = None,
+    overwrite: options.ReportOverwrite = False,
+    as_json: options.FiguresJson = False,
 ) -> None:
     """Probe each layer for part-of-speech tags with a linear classifier (Table 6).
 
@@ -57,7 +47,7 @@ def pos(
       elmokit analyze pos --data ud_ewt --quick --seeds 0
     """  # noqa: D301
     check_output(output, overwrite)
-    folder, numbers = find_data(data, "pos/ud_ewt"), parse_seeds(seeds)
+    folder, numbers = options.find_data(data, "pos/ud_ewt"), options.parse_seeds(seeds)
     kinds: list[TagSet] = ["xpos", "upos"] if tags == "both" else [tags]
     from elmokit.analysis import analyze_pos
 
@@ -66,7 +56,6 @@ def pos(
         report = analyze_pos(
             embedder,
             folder,
-            model=model,
             tags=kinds,
             seeds=numbers,
             max_sentences=QUICK_SENTENCES if quick else None,
@@ -77,17 +66,17 @@ def pos(
 
 
 def ner(
-    model: ModelOption = DEFAULT_MODEL,
+    model: options.Model = options.DEFAULT_MODEL,
     data: Annotated[
         Path | None,
         typer.Option("--data", help="CoNLL-2003: one *eng.train, *eng.testa and *eng.testb; .gz .xz .bz2 work."),
     ] = None,
-    seeds: SeedsOption = "0 1 2",
+    seeds: options.Seeds = "0 1 2",
     quick: QuickOption = False,
-    threads: ThreadsOption = None,
-    output: ReportOption = None,
-    overwrite: ReportOverwriteOption = False,
-    as_json: FiguresJsonOption = False,
+    threads: options.Threads = None,
+    output: options.ReportFolder = None,
+    overwrite: options.ReportOverwrite = False,
+    as_json: options.FiguresJson = False,
 ) -> None:
     """Probe each layer for named entities with a linear classifier that tags each token on its own.
 
@@ -100,7 +89,7 @@ def ner(
       elmokit analyze ner --data conll2003 --quick --seeds 0
     """  # noqa: D301
     check_output(output, overwrite)
-    folder, numbers = find_data(data, "ner/conll2003"), parse_seeds(seeds)
+    folder, numbers = options.find_data(data, "ner/conll2003"), options.parse_seeds(seeds)
     from elmokit.analysis import analyze_ner
 
     embedder = load_embedder(model, threads)
@@ -108,7 +97,6 @@ def ner(
         report = analyze_ner(
             embedder,
             folder,
-            model=model,
             seeds=numbers,
             max_sentences=QUICK_SENTENCES if quick else None,
             on_embedding=on_embedding,

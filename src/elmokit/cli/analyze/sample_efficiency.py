@@ -4,44 +4,30 @@ from typing import Annotated
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.analyze.reports import finish
 from elmokit.cli.experiments import read_experiment, watch_runs
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    DevOption,
-    ModelOption,
-    PresetOption,
-    ProcessesOption,
-    RunsOption,
-    SeedsOption,
-    TaskArgument,
-    TaskJsonOption,
-    TaskSetOption,
-    TestOption,
-    TrainOption,
-    VectorsOption,
-)
 
 
 def sample_efficiency(
-    name: TaskArgument,
-    train: TrainOption,
-    dev: DevOption,
-    test: TestOption,
-    output: RunsOption,
-    model: ModelOption = DEFAULT_MODEL,
+    name: options.TaskName,
+    train: options.Train,
+    dev: options.Dev,
+    test: options.Test,
+    output: options.RunsFolder,
+    model: options.Model = options.DEFAULT_MODEL,
     fractions: Annotated[
         str, typer.Option(help="Shares of the training examples, above 0 and up to 1, comma-separated.")
     ] = "0.001,0.01,0.1,0.5,1",
     least_steps: Annotated[
         int, typer.Option(min=1, help="Steps allowed on a small share, but never more than on the full data.")
     ] = 1000,
-    seeds: SeedsOption = "1 2 3",
-    vectors: VectorsOption = None,
-    preset: PresetOption = "small",
-    changes: TaskSetOption = None,
-    processes: ProcessesOption = None,
-    as_json: TaskJsonOption = False,
+    seeds: options.Seeds = "1 2 3",
+    vectors: options.Vectors = None,
+    preset: options.Preset = "small",
+    changes: options.TaskSet = None,
+    processes: options.Processes = None,
+    as_json: options.TaskJson = False,
 ) -> None:
     """Plot scores by share of the training data, and how much data and how many epochs ELMo saves (Figure 1).
 

@@ -4,18 +4,8 @@ from typing import Annotated
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.analyze.reports import check_output, finish, load_embedder
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    FiguresJsonOption,
-    InputOption,
-    ModelOption,
-    ReportOption,
-    ReportOverwriteOption,
-    ThreadsOption,
-    parse_layers,
-    settle_input,
-)
 from elmokit.cli.paths import check_files, check_model
 from elmokit.cli.progress import progress_bar
 from elmokit.cli.stopped import resume_hint
@@ -37,7 +27,7 @@ def senses(
     forms: Annotated[str | None, typer.Option(help="Other forms that count as the word: plays,played.")] = None,
     match_case: Annotated[bool, typer.Option("--match-case", help="Treat Play and play as different words.")] = False,
     groups: Annotated[str, typer.Option(metavar="N|auto", help="Number of groups; auto may find only one.")] = "auto",
-    model: ModelOption = DEFAULT_MODEL,
+    model: options.Model = options.DEFAULT_MODEL,
     layers: Annotated[
         str, typer.Option(help="top, average, a layer's number, one weight per layer (0.2,0.3,0.5), or all.")
     ] = "top",
@@ -50,11 +40,11 @@ def senses(
         int, typer.Option(min=1, help="With --rank: number of words to compare, most frequent first.")
     ] = 1000,
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
-    input_: InputOption = None,
-    threads: ThreadsOption = None,
-    output: ReportOption = None,
-    overwrite: ReportOverwriteOption = False,
-    as_json: FiguresJsonOption = False,
+    input_: options.Input = None,
+    threads: options.Threads = None,
+    output: options.ReportFolder = None,
+    overwrite: options.ReportOverwrite = False,
+    as_json: options.FiguresJson = False,
 ) -> None:
     """Group the uses of a word in a corpus, with typical and borderline sentences; or compare its use in two corpora.
 
@@ -77,7 +67,7 @@ def senses(
         raise typer.BadParameter(
             "--forms, --match-case and --groups are for a WORD: leave them out.", param_hint="--rank"
         )
-    num_groups, parsed = _parse_groups(groups), parse_layers(layers)
+    num_groups, parsed = _parse_groups(groups), options.parse_layers(layers)
     check_files(corpus, against)
     check_model(model)
     from elmokit.analysis import Corpus, RankOptions, UsageOptions, analyze_senses, analyze_shifts
@@ -86,14 +76,14 @@ def senses(
     kind = input_ or DEFAULT_INPUT
     first = Corpus.find(corpus, kind)
     second = Corpus.find(against, kind) if against else None
-    settle_input(input_, [*first.paths, *(second.paths if second else ())])
+    options.settle_input(input_, [*first.paths, *(second.paths if second else ())])
     embedder = load_embedder(model, threads)
     with resume_hint(), progress_bar("embedding") as on_embedding:
         if word is not None:
             own = tuple(dict.fromkeys([word, *filter(None, map(str.strip, (forms or "").split(",")))]))
-            options = UsageOptions(own, match_case, num_groups, parsed, max_occurrences or _OCCURRENCES, seed)
+            usage = UsageOptions(own, match_case, num_groups, parsed, max_occurrences or _OCCURRENCES, seed)
             corpora = (first, second) if second else (first,)
-            report = analyze_senses(embedder, corpora, options, on_embedding=on_embedding)
+            report = analyze_senses(embedder, corpora, usage, on_embedding=on_embedding)
         else:
             assert rank is not None and second is not None
             chosen = RankOptions(min_count, max_words, max_occurrences or _RANKED_OCCURRENCES, seed)

@@ -3,23 +3,9 @@
 from collections.abc import Callable
 from typing import Literal
 
+from elmokit.cli import options
 from elmokit.cli.analyze.reports import finish
 from elmokit.cli.experiments import read_experiment, watch_runs
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    DevOption,
-    ModelOption,
-    PresetOption,
-    ProcessesOption,
-    RunsOption,
-    SeedsOption,
-    TaskArgument,
-    TaskJsonOption,
-    TaskSetOption,
-    TestOption,
-    TrainOption,
-    VectorsOption,
-)
 from elmokit.cli.paths import check_files, check_model
 
 
@@ -27,18 +13,18 @@ def _command(study: Literal["mixing", "placement"], help: str) -> Callable[..., 
     """The command of a study; both have the same options."""
 
     def run(
-        name: TaskArgument,
-        train: TrainOption,
-        dev: DevOption,
-        test: TestOption,
-        output: RunsOption,
-        model: ModelOption = DEFAULT_MODEL,
-        seeds: SeedsOption = "1 2 3",
-        vectors: VectorsOption = None,
-        preset: PresetOption = "small",
-        changes: TaskSetOption = None,
-        processes: ProcessesOption = None,
-        as_json: TaskJsonOption = False,
+        name: options.TaskName,
+        train: options.Train,
+        dev: options.Dev,
+        test: options.Test,
+        output: options.RunsFolder,
+        model: options.Model = options.DEFAULT_MODEL,
+        seeds: options.Seeds = "1 2 3",
+        vectors: options.Vectors = None,
+        preset: options.Preset = "small",
+        changes: options.TaskSet = None,
+        processes: options.Processes = None,
+        as_json: options.TaskJson = False,
     ) -> None:
         files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
         check_files(*files.values())

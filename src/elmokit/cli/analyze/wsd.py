@@ -5,16 +5,8 @@ from typing import Annotated
 
 import typer
 
+from elmokit.cli import options
 from elmokit.cli.analyze.reports import check_output, finish, load_embedder
-from elmokit.cli.options import (
-    DEFAULT_MODEL,
-    FiguresJsonOption,
-    ModelOption,
-    ReportOption,
-    ReportOverwriteOption,
-    ThreadsOption,
-    find_data,
-)
 from elmokit.cli.progress import progress_bars
 from elmokit.cli.stopped import resume_hint
 
@@ -25,14 +17,14 @@ DataOption = Annotated[
 
 
 def wsd(
-    model: ModelOption = DEFAULT_MODEL,
+    model: options.Model = options.DEFAULT_MODEL,
     data: DataOption = None,
     parts: Annotated[str, typer.Option(help="SemCor parts, comma-separated.")] = "brown1,brown2,brownv",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the choice of held-out SemCor texts.")] = 0,
-    threads: ThreadsOption = None,
-    output: ReportOption = None,
-    overwrite: ReportOverwriteOption = False,
-    as_json: FiguresJsonOption = False,
+    threads: options.Threads = None,
+    output: options.ReportFolder = None,
+    overwrite: options.ReportOverwrite = False,
+    as_json: options.FiguresJson = False,
 ) -> None:
     """Evaluate word-sense disambiguation by layer (Table 5), and by votes of similar occurrences on the same vectors.
 
@@ -45,7 +37,7 @@ def wsd(
       elmokit analyze wsd --data data/wsd --output report
     """  # noqa: D301
     check_output(output, overwrite)
-    folder = find_data(data, "wsd")
+    folder = options.find_data(data, "wsd")
     from elmokit.analysis import analyze_wsd
 
     chosen = [part.strip() for part in parts.split(",")]
@@ -54,7 +46,6 @@ def wsd(
         report = analyze_wsd(
             embedder,
             folder,
-            model=model,
             parts=chosen,
             seed=seed,
             on_embedding=on_embedding,
