@@ -3,9 +3,9 @@
     python bench/base_settings.py train --home HOME --output RUNS          HOME is that of tools/base_run.py
     python bench/base_settings.py measure --home HOME --output RUNS --json FILE
 
-Each setting is the preset `base` with a few changes, on the first sixteenth of every shard. Its speed is measured
-first, on one core and in CPU seconds. It then gets as many steps as the budget allows: 100 of warm-up, and the last
-fifth to let the learning rate decay. Perplexity is that of 10,000 predictions from each held-out file, and the better
+Each setting is the preset `base` with a few changes, on the first sixteenth of every shard. First its CPU time per step
+is compared with that of `base`, in turns and on one core, so that other work on the machine slows both. It then gets
+as many steps as `base` could make in the same time: 100 of warm-up, and the last fifth to let the learning rate decay. Perplexity is that of 10,000 predictions from each held-out file, and the better
 of the weights and their running average is kept. The probes are quick ones on development data, so no test set is
 seen. Both commands skip finished work.
 """
@@ -13,7 +13,9 @@ seen. Both commands skip finished work.
 import argparse
 import json
 import shutil
+import statistics
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -51,6 +53,7 @@ SETTINGS: dict[str, dict[str, object]] = {
 }
 CHECKED, PART = 10_000, 16
 WARMUP, DECAYED = 100, 0.2
+TURNS, TIMED_STEPS = 3, 8
 
 
 def read_setting(changes: Mapping[str, object], num_steps: int, log_every: int) -> PretrainConfig:
@@ -98,6 +101,20 @@ def sample_text(home: Path, output: Path) -> list[str]:
     return paths
 
 
+def time_steps(files: list[str], options: argparse.Namespace, changes: Mapping[str, object]) -> float:
+    """CPU seconds per step of a setting, without its start."""
+    clock: dict[int, float] = {}
+
+    def note(progress: Any, figures: Mapping[str, float]) -> None:
+        if "loss" in figures:
+            clock[progress.step] = time.process_time()
+
+    with tempfile.TemporaryDirectory(dir=options.output) as folder:
+        run = RunFiles(files, [], Path(folder) / "run", vocab=options.home / "words.txt", threads=1)
+        pretrain(read_setting(changes, 2 * TIMED_STEPS, TIMED_STEPS), run, report=note)
+    return (clock[2 * TIMED_STEPS] - clock[TIMED_STEPS]) / TIMED_STEPS
+
+
 def train(options: argparse.Namespace) -> None:
     """Train every setting that has no model yet."""
     heldout = sample_heldout(options.home, options.output)
@@ -114,18 +131,16 @@ def train(options: argparse.Namespace) -> None:
                 clock[progress.step] = time.process_time()
 
         vocab = options.home / "words.txt"
-        trial = RunFiles(files, [], options.output / f".trial-{folder.name}", vocab=vocab, threads=1)
-        shutil.rmtree(trial.output, ignore_errors=True)
-        pretrain(read_setting(changes, 24, 8), trial, report=note)
-        shutil.rmtree(trial.output)
-        per_step = (clock[24] - clock[8]) / 16
-        num_steps = int(options.seconds / per_step)
-        clock.clear()
+        ratio = 1.0
+        if changes:
+            turns = (time_steps(files, options, changes) / time_steps(files, options, {}) for _ in range(TURNS))
+            ratio = statistics.median(turns)
+        num_steps = round(options.steps / ratio)
         run = RunFiles(files, heldout, folder, vocab=vocab, threads=1)
         start = time.process_time()
         result = pretrain(read_setting(changes, num_steps, 25), run, report=note)
         cost = {"name": name, "steps": num_steps, "predictions": result.predictions}
-        cost |= {"cpu_seconds": max(clock.values()) - start, "cpu_seconds_per_step": per_step}
+        cost |= {"cpu_seconds": max(clock.values()) - start, "cost_per_step": ratio}
         (folder / "cost.json").write_text(json.dumps(cost) + "\n")
         print(json.dumps(cost), flush=True)
 
@@ -171,7 +186,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, required=True, help="the folder of tools/base_run.py")
     parser.add_argument("--data", type=Path, default=DATA)
     parser.add_argument("--output", type=Path, required=True)
-    parser.add_argument("--seconds", type=float, default=600, help="CPU seconds per setting")
+    parser.add_argument("--steps", type=int, default=400, help="steps of `base`; others have what costs the same")
     parser.add_argument("--only", action="append", help="names of settings; repeatable")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
