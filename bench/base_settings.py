@@ -5,9 +5,10 @@
 
 Each setting is the preset `base` with a few changes, on the first sixteenth of every shard. First its CPU time per step
 is compared with that of `base`, in turns and on one core, so that other work on the machine slows both. It then gets
-as many steps as `base` could make in the same time: 100 of warm-up, and the last fifth to let the learning rate decay. Perplexity is that of 10,000 predictions from each held-out file, and the better
-of the weights and their running average is kept. The probes are quick ones on development data, so no test set is
-seen. Both commands skip finished work.
+as many steps as `base` could make in the same time: 100 of warm-up, and the last fifth to let the learning rate decay.
+Perplexity is that of 10,000 predictions from each held-out file, and the better of the weights and their running
+average is kept. The probes are quick ones on development data, so no test set is seen. Both commands skip finished
+work.
 """
 
 import argparse
