@@ -84,9 +84,9 @@ def neighbors(
 
 def _check_question(sentence: str | None, word: str | None, type_: str | None, *, against: str, ann: bool) -> None:
     if (sentence is None) == (type_ is None):
-        raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="options.SENTENCE")
+        raise typer.BadParameter("give a sentence with --word, or --type, and not both.", param_hint="SENTENCE")
     if (sentence is None) != (word is None):
-        raise typer.BadParameter("it names a token of options.SENTENCE: give both or neither.", param_hint="--word")
+        raise typer.BadParameter("it names a token of SENTENCE: give both or neither.", param_hint="--word")
     if ann and against == "word":
         raise typer.BadParameter("it is for --against tokens: add that, or leave --ann out.", param_hint="--ann")
 
