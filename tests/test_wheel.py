@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import venv
 import zipfile
@@ -43,9 +44,25 @@ print(elmokit.__file__, fingerprint(embedder.bilm), sep="\\n")
 """
 
 
-def run(*command: str | Path, folder: Path) -> str:
+# Every kind of processor that the library has code for and this processor can run, against the plain engine.
+COMPARE = """
+import numpy as np, torch
+import elmokit
+from elmokit.native.library import find_library
+library = find_library()
+embedder = elmokit.Embedder.from_pretrained("mini", threads=1)
+bilm, tokens = embedder.bilm, "The play was cancelled because of naïve actors .".split()
+with torch.inference_mode():
+    plain = bilm(bilm.to_char_ids([tokens])).layers[:, 0].numpy()
+(vectors,) = embedder.embed([tokens])
+assert np.abs(vectors - plain).max() < 1e-5
+print(library.kind)
+"""
+
+
+def run(*command: str | Path, folder: Path, **more: str) -> str:
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PIP_"))}
-    environment |= {"HF_HUB_OFFLINE": "1", "ELMOKIT_OFFLINE": "1", "PIP_NO_INDEX": "1", "NO_COLOR": "1"}
+    environment |= {"HF_HUB_OFFLINE": "1", "ELMOKIT_OFFLINE": "1", "PIP_NO_INDEX": "1", "NO_COLOR": "1"} | more
     done = subprocess.run(
         list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )
@@ -60,7 +77,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     tree.mkdir()
     for name in SOURCES:
         if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__", "*.so"))
         else:
             shutil.copy(ROOT / name, tree / name)
     return tree
@@ -86,7 +103,7 @@ def test_the_wheel_holds_all_that_is_needed_and_is_small(wheel: Path, tree: Path
     package = tree / "src" / "elmokit"
     expected = {f"elmokit/{path.relative_to(package)}" for path in package.rglob("*") if path.is_file()}
     info = f"elmokit-{elmokit.__version__}.dist-info"
-    assert expected == {name for name in names if not name.startswith(info)}
+    assert expected == {name for name in names if not name.startswith(info) and not name.endswith(".so")}
     assert {
         "elmokit/py.typed",
         "elmokit/native/infer.c",
@@ -128,3 +145,33 @@ def test_an_installed_wheel_loads_its_model_offline(wheel: Path, tree: Path, tmp
     assert found == fingerprint(load(tree / "src/elmokit/models/mini"))
     told = run(python.with_name("elmokit"), "info", "mini", folder=tmp_path)
     assert found in told and str(site) in told
+    if not (site / "elmokit/native/libelmokit.so").exists():
+        assert "none-any" in wheel.name and "not built" in run(
+            python.with_name("elmokit"), "info", "--engine", folder=tmp_path
+        )
+        return
+    assert wheel.name.endswith(f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}.whl")
+    for limit in ("baseline", "avx2", "avx512", "amx"):
+        kind = run(python, "-I", "-c", COMPARE, folder=tmp_path, ELMOKIT_CPU=limit).strip()
+        assert kind in ("baseline", "avx2", "avx512") and (limit != "baseline" or kind == "baseline")
+    assert "bits" in run(python.with_name("elmokit"), "info", "--engine", "--verify", folder=tmp_path)
+
+
+@pytest.mark.slow
+def test_without_a_compiler_the_wheel_is_pure(tree: Path, tmp_path: Path) -> None:
+    run(
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "-t",
+        "wheel",
+        "-d",
+        tmp_path,
+        folder=tree,
+        PATH=str(tmp_path),
+        CC="none",
+    )
+    (pure,) = tmp_path.glob("*.whl")
+    assert pure.name.endswith("py3-none-any.whl") or pure.name.endswith("py2.py3-none-any.whl")
+    assert not [name for name in zipfile.ZipFile(pure).namelist() if name.endswith(".so")]
