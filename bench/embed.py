@@ -11,6 +11,7 @@ sentences are sorted by length and batched by 32, its best case. "warm" has seen
 """
 
 import argparse
+import os
 import statistics
 import sys
 import tempfile
@@ -26,8 +27,8 @@ from elmokit.amx import avoid_hidden_tiles
 from elmokit.config import CharacterInput, LstmStack
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import fingerprint
-from elmokit.model.engines.infer import PortableEngine
-from elmokit.native.library import find_library
+from elmokit.model.engines.choose import resolve_precision
+from elmokit.native.library import find_library, forget_library
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
@@ -79,14 +80,23 @@ def lstm_flops(bilm: elmokit.BiLM) -> int:
     return 2 * stack.num_layers * 2 * (2 * stack.output_dim * 4 * stack.cell_dim + stack.cell_dim * stack.output_dim)
 
 
+def build_embedder(name: str, bilm: elmokit.BiLM, threads: int) -> Embedder:
+    """An embedder by its name in the tables."""
+    precision = name if name in ("bfloat16", "int8") else "float32"
+    if name == "pure":
+        os.environ["ELMOKIT_NATIVE"] = "0"
+        forget_library()
+    embedder = Embedder(bilm, threads=threads, precision=precision)
+    os.environ.pop("ELMOKIT_NATIVE", None)
+    forget_library()
+    return embedder
+
+
 def embedders(bilm: elmokit.BiLM, threads: int, int8: bool) -> dict[str, Embedder]:
-    found = {"pure": Embedder(bilm, threads=threads)}
-    found["pure"].runner.engine = PortableEngine()
-    if find_library() is not None:
-        found["native"] = Embedder(bilm, threads=threads)
-    if int8:
-        found["int8"] = Embedder(bilm, threads=threads, int8=True)
-    return found
+    names = ["pure", *(["native"] if find_library() else []), *(["int8"] if int8 else [])]
+    if resolve_precision("auto", next(bilm.parameters())) == "bfloat16":
+        names.append("bfloat16")
+    return {name: build_embedder(name, bilm, threads) for name in names}
 
 
 def int8_error(fast: dict[str, Embedder], sentences: list[list[str]]) -> list[float]:
@@ -104,10 +114,9 @@ def throughput(arguments: argparse.Namespace) -> dict[str, object]:
     peer = build_peer(bilm)
     fast = embedders(bilm, arguments.threads, arguments.int8)
 
-    def cold(embedder: Embedder) -> None:
-        engine = embedder.runner.engine
-        fresh = Embedder(bilm, threads=arguments.threads)
-        fresh.runner.engine = engine
+    def cold(name: str, embedder: Embedder) -> None:
+        fresh = build_embedder(name, bilm, arguments.threads)
+        fresh.runner.engine = embedder.runner.engine  # whose weights are packed
         fresh.embed(sentences)
         fresh.runner.workers.close()
 
@@ -115,7 +124,7 @@ def throughput(arguments: argparse.Namespace) -> dict[str, object]:
     for name, embedder in fast.items():
         embedder.embed(sentences)
         candidates[f"{name} warm"] = partial(embedder.embed, sentences)
-        candidates[f"{name} cold"] = partial(cold, embedder)
+        candidates[f"{name} cold"] = partial(cold, name, embedder)
     torch.set_num_threads(arguments.threads)
     rates: list[float] = []
     candidates["gemm"] = lambda: rates.append(gemm_rate(arguments.threads))

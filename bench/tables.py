@@ -15,7 +15,7 @@ from bench import model_tables, paper_tables, result_table, task_tables
 from bench.places import ROOT
 from bench.results import read, read_all, source
 
-NAMES = {"pure": "portable steps", "native": "fused cell", "int8": "int8"}
+NAMES = {"pure": "portable path", "native": "native library", "bfloat16": "bfloat16", "int8": "int8"}
 
 
 def throughput() -> list[str]:

@@ -1,4 +1,8 @@
-"""The equations of one LSTM step. They exist only here, and every engine is tested against them.
+"""The equations of one LSTM step, as every engine must compute them.
+
+Other places compute them faster: `PortableEngine` (engines/infer.py), `PortableCell` (engines/train.py, with the
+gradients), and in C `cell` (native/vectors.h) and native/train.c. `tests/contracts/engine.py` compares each engine with
+the plain one, which uses the function below.
 
 Notation: n rows, H cell width, P output width. Gates are packed i, f, o, j (input, forget, output, candidate), so
 that one sigmoid covers the first three.
