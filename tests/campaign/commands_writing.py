@@ -149,7 +149,8 @@ ROWS = [
     row("embed prose.txt out.npz --model shards", 1, "shards", "not a model", "is a folder"),
     row("embed prose.txt out.npz --model report", 1, "folder of a report", "not a model"),
     row("embed prose.txt /proc/out.npz --model model", 1, "/proc/out.npz", "No such file or directory"),
-    row("embed prose.txt out.npz --model model --int8 --precision x", 2, "--precision", "No such option"),
+    row("embed prose.txt out.npz --model model --precision x", 2, "--precision", "not one of 'float32', 'bfloat16'"),
+    row("embed prose.txt out.npz --model model --int8 --precision bfloat16", 1, "int8 is set", "give one of them"),
     # corpus
     row("corpus vocab prose.txt --output -", 1, "is not a name for"),
     row("corpus shard prose.txt --output - --shards 2", 1, "is not a name for"),

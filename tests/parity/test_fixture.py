@@ -90,7 +90,7 @@ def test_top_layer_equals_bilm_tf(of_elmokit, expected):
 
 def test_the_embedder_equals_bilm_tf(engine_mode, batches, expected):
     embedder = Embedder(elmokit.load(FIXTURE / "lm_weights.hdf5"), state="carry", threads=1)
-    assert embedder.runner.engine_name == {"portable": "portable", "native": "fused"}[engine_mode]
+    assert embedder.runner.engine_name.startswith(engine_mode)
     found = embedder.embed([sentence for batch in batches for sentence in batch], layers="top", batch_size=NUM_STREAMS)
     for ours, theirs in zip(found, [vectors for row in expected for vectors in row], strict=True):
         np.testing.assert_allclose(ours, theirs, **TOLERANCE)

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from elmokit.errors import ConfigError, FormatError
+from elmokit.native.library import find_library
 from elmokit.training.checkpoint import Checkpoints, load_checkpoint
 from elmokit.training.loop import Loop
 from tests.training.runs import KINDS, count_predictions, outcome, read_log, run, settings, write_corpus
@@ -203,4 +204,5 @@ def test_the_rhythm_of_a_run_may_change(corpus: dict[str, list[str]], tmp_path: 
 def test_resume_without_a_run_begins_one(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     run(settings(loop={"max_steps": 2}), corpus, tmp_path / "run", resume=True)
     first = read_log(tmp_path / "run")[0]
-    assert first == {"step": 0, "loss_kind": "sampled", "arithmetic": "float32, portable cell"}
+    cell = "portable" if find_library() is None else "native"
+    assert first == {"step": 0, "loss_kind": "sampled", "arithmetic": f"float32, {cell} cell"}
