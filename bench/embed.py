@@ -5,6 +5,7 @@
     python bench/embed.py --size small --latency            one sentence of 20 tokens
     python bench/embed.py --linear                          tokens/s by corpus size and sentence length
     python bench/embed.py --int8-error MODEL                how much int8 changes the vectors of a trained model
+    python bench/embed.py --bfloat16-error MODEL            the same for bfloat16
 
 Both run the same random weights of official size on the same English sentences (tests/fixtures/prose.txt). AllenNLP's
 sentences are sorted by length and batched by 32, its best case. "warm" has seen the words before, "cold" has not.
@@ -99,9 +100,9 @@ def embedders(bilm: elmokit.BiLM, threads: int, int8: bool) -> dict[str, Embedde
     return {name: build_embedder(name, bilm, threads) for name in names}
 
 
-def int8_error(fast: dict[str, Embedder], sentences: list[list[str]]) -> list[float]:
-    """How much int8 changes each layer: root mean square of the difference, relative to that of the layer."""
-    exact, rounded = (np.concatenate(fast[name].embed(sentences), axis=1) for name in ("pure", "int8"))
+def rounding_error(exactly: Embedder, rounding: Embedder, sentences: list[list[str]]) -> list[float]:
+    """How much a precision changes each layer: root mean square of the difference, relative to that of the layer."""
+    exact, rounded = (np.concatenate(embedder.embed(sentences), axis=1) for embedder in (exactly, rounding))
     return [
         round(float(np.sqrt(((r - e) ** 2).mean() / (e**2).mean())), 5) for e, r in zip(exact, rounded, strict=True)
     ]
@@ -130,7 +131,7 @@ def throughput(arguments: argparse.Namespace) -> dict[str, object]:
     candidates["gemm"] = lambda: rates.append(gemm_rate(arguments.threads))
     timings = interleave(candidates, arguments.rounds)
     del timings["gemm"]
-    error = int8_error(fast, sentences[:60]) if arguments.int8 else None
+    error = rounding_error(fast["pure"], fast["int8"], sentences[:60]) if arguments.int8 else None
     rate = statistics.median(rates)
     limit = rate / lstm_flops(bilm)
     base = timings["allennlp"].median
@@ -210,10 +211,11 @@ def linear(arguments: argparse.Namespace) -> dict[str, object]:
 
 
 def trained_error(arguments: argparse.Namespace) -> dict[str, object]:
-    bilm = elmokit.load(arguments.int8_error).requires_grad_(False)
-    error = int8_error({"pure": Embedder(bilm), "int8": Embedder(bilm, int8=True)}, read_sentences(12500))
+    precision = "int8" if arguments.int8_error else "bfloat16"
+    bilm = elmokit.load(arguments.int8_error or arguments.bfloat16_error).requires_grad_(False)
+    error = rounding_error(Embedder(bilm), Embedder(bilm, precision=precision), read_sentences(12500))
     print(error)
-    return {"model_sha256": fingerprint(bilm), "int8_relative_rms_by_layer": error}
+    return {"model_sha256": fingerprint(bilm), f"{precision}_relative_rms_by_layer": error}
 
 
 def main() -> None:
@@ -227,10 +229,11 @@ def main() -> None:
     parser.add_argument("--latency", action="store_true")
     parser.add_argument("--linear", action="store_true")
     parser.add_argument("--int8-error", metavar="MODEL")
+    parser.add_argument("--bfloat16-error", metavar="MODEL")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     measure = latency if arguments.latency else linear if arguments.linear else throughput
-    measure = trained_error if arguments.int8_error else measure
+    measure = trained_error if arguments.int8_error or arguments.bfloat16_error else measure
     origin = provenance("embed.py") if arguments.json else {}
     result = origin | measure(arguments)
     if arguments.json:

@@ -53,7 +53,10 @@ def int8() -> list[str]:
     for name, result in rows.items():
         values = " | ".join(f"{value:.2%}" for value in result["int8_relative_rms_by_layer"])
         lines.append(f"| {name} | {values} |")
-    return lines + source(trained, mini, coarse)
+    rounded = read("embedding/bfloat16-mini")
+    values = " | ".join(f"{value:.2%}" for value in rounded["bfloat16_relative_rms_by_layer"])
+    lines.append(f"| mini, bfloat16 instead of int8 | {values} |")
+    return lines + source(trained, mini, coarse, rounded)
 
 
 def latency() -> list[str]:
