@@ -18,7 +18,15 @@ LIBRARY = FOLDER / "libelmokit.so"
 SECONDS = 120
 """Time limit for each call of the compiler."""
 
-_FLAGS = ("-std=gnu11", "-O3", "-fPIC", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math")
+_FLAGS = (
+    "-std=gnu11",
+    "-O3",
+    "-fPIC",
+    "-ffp-contract=off",
+    "-fno-strict-aliasing",
+    "-fno-math-errno",
+    "-fno-trapping-math",
+)
 _AVX2 = ("-mavx2", "-mfma")
 _AVX512 = (*_AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl")
 _KINDS: dict[str, dict[str, tuple[str, ...]]] = {
