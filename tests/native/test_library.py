@@ -125,6 +125,7 @@ def test_a_damaged_library_is_ignored(
         path.write_bytes(content)
     with pytest.raises(UnusableLibraryError, match="damaged"):
         NativeLibrary(path)
+    engine_environment.delenv("ELMOKIT_NATIVE", raising=False)
     engine_environment.setattr(module, "NativeLibrary", lambda **options: NativeLibrary(path, **options))
     assert find_library() is None
     assert "portable path" in describe_library() and "damaged" in describe_library()
@@ -153,6 +154,7 @@ def test_a_missing_library_is_no_error(tmp_path: Path) -> None:
 
 
 def test_an_unknown_limit_is_one_sentence(engine_environment: pytest.MonkeyPatch) -> None:
+    engine_environment.delenv("ELMOKIT_NATIVE", raising=False)
     engine_environment.setenv("ELMOKIT_CPU", "pentium")
     with pytest.raises(ConfigError, match=f"ELMOKIT_CPU is 'pentium': choose {', '.join(LIMITS)}"):
         find_library()
