@@ -35,7 +35,7 @@ from elmokit.text.lines import read_text
 from elmokit.training.config import PretrainConfig, read_run
 from elmokit.training.heldout import first_predictions
 from elmokit.training.pretraining import pretrain
-from elmokit.training.run_files import RunFiles
+from elmokit.training.run_files import RunFiles, RunResult
 
 SETTINGS: dict[str, dict[str, object]] = {
     "base": {},
@@ -102,17 +102,24 @@ def sample_text(home: Path, output: Path) -> list[str]:
     return paths
 
 
-def time_steps(files: list[str], options: argparse.Namespace, changes: Mapping[str, object]) -> float:
-    """CPU seconds per step of a setting, without its start."""
+def run_setting(
+    changes: Mapping[str, object], num_steps: int, log_every: int, files: RunFiles
+) -> tuple[RunResult, dict[int, float]]:
+    """Train a setting: its result, and the CPU time of this process at each logged step."""
     clock: dict[int, float] = {}
 
     def note(progress: Any, figures: Mapping[str, float]) -> None:
         if "loss" in figures:
             clock[progress.step] = time.process_time()
 
+    return pretrain(read_setting(changes, num_steps, log_every), files, report=note), clock
+
+
+def time_steps(files: list[str], options: argparse.Namespace, changes: Mapping[str, object]) -> float:
+    """CPU seconds per step of a setting, without its start."""
     with tempfile.TemporaryDirectory(dir=options.output) as folder:
         run = RunFiles(files, [], Path(folder) / "run", vocab=options.home / "words.txt", threads=1)
-        pretrain(read_setting(changes, 2 * TIMED_STEPS, TIMED_STEPS), run, report=note)
+        _, clock = run_setting(changes, 2 * TIMED_STEPS, TIMED_STEPS, run)
     return (clock[2 * TIMED_STEPS] - clock[TIMED_STEPS]) / TIMED_STEPS
 
 
@@ -125,21 +132,14 @@ def train(options: argparse.Namespace) -> None:
         if (folder / "cost.json").exists() or (options.only and name not in options.only):
             continue
         shutil.rmtree(folder, ignore_errors=True)
-        clock: dict[int, float] = {}
-
-        def note(progress: Any, figures: Mapping[str, float], clock: dict[int, float] = clock) -> None:
-            if "loss" in figures:
-                clock[progress.step] = time.process_time()
-
-        vocab = options.home / "words.txt"
         ratio = 1.0
         if changes:
             turns = (time_steps(files, options, changes) / time_steps(files, options, {}) for _ in range(TURNS))
             ratio = statistics.median(turns)
         num_steps = round(options.steps / ratio)
-        run = RunFiles(files, heldout, folder, vocab=vocab, threads=1)
+        run = RunFiles(files, heldout, folder, vocab=options.home / "words.txt", threads=1)
         start = time.process_time()
-        result = pretrain(read_setting(changes, num_steps, 25), run, report=note)
+        result, clock = run_setting(changes, num_steps, 25, run)
         cost = {"name": name, "steps": num_steps, "predictions": result.predictions}
         cost |= {"cpu_seconds": max(clock.values()) - start, "cost_per_step": ratio}
         (folder / "cost.json").write_text(json.dumps(cost) + "\n")

@@ -38,17 +38,7 @@ def info(
     if verify and not engine:
         raise typer.BadParameter("it checks the engine: give --engine too.", param_hint="--verify")
     if engine:
-        rows = _engine_rows()
-        failed = False
-        if verify:
-            from elmokit.embedding.verify import verify_bits
-
-            verification = verify_bits()
-            rows.append(("bits", str(verification)))
-            failed = verification.outcome == "failed"
-        _print_rows(rows, as_json=as_json)
-        if failed:
-            raise typer.Exit(1)
+        _show_engine(verify=verify, as_json=as_json)
         return
     if model is None:
         raise typer.BadParameter("name a model, or ask for --engine.", param_hint="MODEL")
@@ -61,6 +51,18 @@ def info(
     _print_rows(_rows(found), as_json=False)
     if found.card is not None:
         typer.echo(f"\n{found.card}", nl=False)
+
+
+def _show_engine(*, verify: bool, as_json: bool) -> None:
+    if not verify:
+        _print_rows(_engine_rows(), as_json=as_json)
+        return
+    from elmokit.embedding.verify import verify_bits
+
+    verification = verify_bits()
+    _print_rows([*_engine_rows(), ("bits", str(verification))], as_json=as_json)
+    if verification.outcome == "failed":
+        raise typer.Exit(1)
 
 
 def _print_rows(rows: list[tuple[str, str]], *, as_json: bool) -> None:

@@ -73,6 +73,8 @@ class NativeLibrary:
         if self.precision == "bfloat16":
             if not self.features & 8:
                 raise UnusableLibraryError("this processor has no instructions for bfloat16 (AVX512-BF16)")
+            if not hasattr(library, "elmokit_product_avx512bf16"):
+                raise UnusableLibraryError("the compiler that built the library does not know AVX512-BF16")
             return "avx512bf16"
         for kind, feature in (("avx512", 2), ("avx2", 1)):
             if self.features & feature and hasattr(library, f"elmokit_product_{kind}"):

@@ -51,7 +51,7 @@ def resolve_precision(precision: str, like: Tensor) -> InferencePrecision:
         return "float32"
     if precision not in ("bfloat16", "int8"):
         raise ConfigError(f"precision {shown(precision)} is unknown: choose float32, bfloat16, int8 or auto.")
-    if like.device.type != "cpu" or like.dtype != torch.float32:
+    if not _is_fast(like):
         raise ConfigError(f"{precision} runs float32 models on a CPU, but this one is {like.dtype} on {like.device}.")
     if precision == "int8":
         return "int8"
@@ -61,13 +61,11 @@ def resolve_precision(precision: str, like: Tensor) -> InferencePrecision:
 
 def inference_engine(like: Tensor, precision: InferencePrecision = "float32") -> Engine:
     """The fastest engine that computes no gradients, for weights like these."""
-    if like.device.type != "cpu" or like.dtype != torch.float32:
+    if not _is_fast(like):
         return PlainEngine()
-    library = find_library()
+    library = _library_for(like, precision)
     if precision == "int8":
         return int8_engine(library)
-    if precision == "bfloat16":
-        library = require_library("bfloat16")
     return PortableEngine() if library is None else NativeEngine(library)
 
 
@@ -76,9 +74,7 @@ def word_encoder(encoder: TypeEncoder, precision: InferencePrecision = "float32"
 
     With int8, they are computed in float32.
     """
-    library = _library_for(next(encoder.parameters()))
-    if precision == "bfloat16":
-        library = require_library("bfloat16")
+    library = _library_for(next(encoder.parameters()), precision)
     if library is None or not isinstance(encoder, CharEncoder):
         return encoder.encode_types
     return NativeEncoder(encoder, library)
@@ -94,8 +90,15 @@ def training_cell(like: Tensor) -> NativeLibrary | PortableCell:
     return _library_for(like) or PORTABLE_CELL
 
 
-def _library_for(like: Tensor) -> NativeLibrary | None:
-    return find_library() if like.device.type == "cpu" and like.dtype == torch.float32 else None
+def _is_fast(like: Tensor) -> bool:
+    """Whether the engines for the CPU run weights like these."""
+    return like.device.type == "cpu" and like.dtype == torch.float32
+
+
+def _library_for(like: Tensor, precision: InferencePrecision = "float32") -> NativeLibrary | None:
+    if precision == "bfloat16":
+        return require_library("bfloat16")
+    return find_library() if _is_fast(like) else None
 
 
 @dataclass(frozen=True)
