@@ -5,7 +5,9 @@
 #include <stdlib.h>
 
 #include "infer.c"
+#include "pack.c"
 #include "train.c"
+#include "train_encoder.c"
 
 static uint32_t state = 1;
 
@@ -82,6 +84,34 @@ static void try_cells(int64_t n, int64_t H) {
     free(gates), free(inputs), free(c), free(out), free(more), free(grads), free(before);
 }
 
+static void try_packing(int64_t K, int64_t M) {
+    for (int64_t first = 0; first < 3; ++first) {
+        int64_t depth = K + first;
+        float *matrix = numbers(K * M);
+        factor *panels = random_factors(panels_of(M) * num_factors(depth) * PANEL);
+        NAME(pack)(K, M, matrix, M, 1, depth, first, panels);
+        NAME(pack)(K, M, matrix, 1, K, depth, first, panels);
+        free(matrix), free(panels);
+    }
+}
+
+static void try_training_words(int64_t n, int64_t columns, int64_t dim, int64_t width, int64_t M) {
+    int64_t K = width * dim;
+    float *words = numbers(n * columns * dim), *panels = numbers(panels_of(M) * K * PANEL), *bias = numbers(M);
+    float *out = numbers(n * M), *filters = numbers(M * K), *dout = numbers(n * M), *dfilters = numbers(M * K);
+    float *dbias = numbers(M), *dwords = numbers(n * columns * dim), *gates = numbers(2 * n * M), *dgates = numbers(2 * n * M);
+    int32_t *places = malloc(n * M * sizeof(int32_t));
+    for (int relu = 0; relu < 2; ++relu) {
+        NAME(train_convolve)(n, columns, dim, width, M, words, panels, bias, out, places, M, relu);
+        NAME(train_convolve_back)(n, columns, dim, width, M, words, filters, out, dout, places, M, dfilters, dbias, dwords,
+                                  relu);
+    }
+    NAME(train_highway)(n, M, gates, out, dout);
+    NAME(train_highway_back)(n, M, gates, out, dout, dgates, dout);
+    free(words), free(panels), free(bias), free(out), free(filters), free(dout), free(dfilters), free(dbias);
+    free(dwords), free(gates), free(dgates), free(places);
+}
+
 int main(void) {
     int64_t sizes[] = {1, 2, 3, 7, 15, 16, 17, 33, 64, 65};
     for (int a = 0; a < 10; ++a)
@@ -90,6 +120,8 @@ int main(void) {
             try_cells(1 + b % 3, sizes[a]);
             for (int n = 1; n < 14; n += 3) try_product(n, sizes[a], sizes[b]);
             try_words(1 + b % 4, 4 + a, 1 + b % 5, 1 + a % 4, sizes[b]);
+            try_packing(sizes[a], sizes[b]);
+            try_training_words(1 + b % 4, 4 + a, 1 + b % 5, 1 + a % 4, sizes[b]);
         }
     puts("done");
     return 0;

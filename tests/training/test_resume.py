@@ -204,5 +204,5 @@ def test_the_rhythm_of_a_run_may_change(corpus: dict[str, list[str]], tmp_path: 
 def test_resume_without_a_run_begins_one(corpus: dict[str, list[str]], tmp_path: Path) -> None:
     run(settings(loop={"max_steps": 2}), corpus, tmp_path / "run", resume=True)
     first = read_log(tmp_path / "run")[0]
-    cell = "portable" if find_library() is None else "native"
-    assert first == {"step": 0, "loss_kind": "sampled", "arithmetic": f"float32, {cell} cell"}
+    how = "portable cell" if find_library() is None else "native"
+    assert first == {"step": 0, "loss_kind": "sampled", "arithmetic": f"float32, {how}"}

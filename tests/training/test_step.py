@@ -13,10 +13,13 @@ from elmokit.corpus.windows import NO_TARGET, Sentences, Window, WindowStream
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.tiles import TileProducts
-from elmokit.training.config import LossConfig
+from elmokit.native.library import NativeLibrary, forget_library
+from elmokit.training.config import LossConfig, OptimizerConfig
 from elmokit.training.distributed import Processes
+from elmokit.training.optim import Optimizer
 from elmokit.training.step import LanguageModelStep, RowDropout
 from tests.conftest import WORDS
+from tests.tolerances import AFTER_TRAINING
 
 SENTENCES = [["The", "play", "was", "naïve", "."], ["the", "play"], ["模型"], ["was", "the", "play", "naïve", "?"]] * 3
 FULL, SAMPLED = LossConfig(kind="full"), LossConfig(kind="sampled", num_negatives=4)
@@ -230,6 +233,40 @@ def test_bfloat16_by_tiles_is_close(
     assert losses == pytest.approx(rounded_losses, rel=1e-3)
     for name, gradient in exact.items():
         assert float((rounded[name] - gradient).norm()) < 0.02 * float(gradient.norm()), name
+
+
+@pytest.mark.engine
+def test_steps_with_the_native_library_equal_portable_ones(
+    tiny: Callable[[str], BiLM], library: NativeLibrary, engine_environment: pytest.MonkeyPatch
+) -> None:
+    """Weights after updates, so that the layout of gradients in memory matters, too."""
+    found = {}
+    for native in ("1", "0"):
+        engine_environment.setenv("ELMOKIT_NATIVE", native)
+        forget_library()
+        bilm = tiny("softmax")
+        step = build_step(bilm, SAMPLED)
+        assert ("native" in step.arithmetic.label) == (native == "1")
+        optimizer = Optimizer(*step.parameters(), OptimizerConfig(eps=1e-3), 10)
+        losses = []
+        for number, window in enumerate(windows_of(bilm)):
+            losses.append(step(window, number).loss)
+            optimizer.update(number)
+        found[native] = (losses, {name: tensor.clone() for name, tensor in bilm.state_dict().items()})
+    assert found["1"][0] == pytest.approx(found["0"][0], rel=AFTER_TRAINING)
+    for name, tensor in found["0"][1].items():
+        torch.testing.assert_close(found["1"][1][name], tensor, rtol=0, atol=AFTER_TRAINING, msg=name)
+
+
+def test_one_thread_computes_what_two_do(tiny: Callable[[str], BiLM], library: NativeLibrary) -> None:
+    found = []
+    for threads in (1, 2):
+        bilm = tiny("softmax")
+        result = build_step(bilm, SAMPLED, threads=threads)(windows_of(bilm)[0], 0)
+        found.append((result.loss, gradients(bilm)))
+    assert found[0][0] == found[1][0]
+    for name, gradient in found[0][1].items():
+        assert torch.equal(gradient, found[1][1][name]), name
 
 
 def test_a_model_without_a_softmax_is_refused(tiny: Callable[[str], BiLM]) -> None:

@@ -33,7 +33,7 @@ _KINDS: dict[str, dict[str, tuple[str, ...]]] = {
     "x86_64": {"baseline": (), "avx2": _AVX2, "avx512": _AVX512, "avx512bf16": (*_AVX512, "-mavx512bf16")},
     "aarch64": {"neon": ()},
 }
-_PER_KIND = ("infer.c", "train.c")
+_PER_KIND = ("infer.c", "pack.c", "train.c", "train_encoder.c")
 _TILES = (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16")
 
 

@@ -22,9 +22,6 @@
 
 #include "vectors.h"
 
-#define PANEL 64
-#define GROUP 16 /* columns of a panel that belong together: a gate of 16 cells */
-
 #if defined(KIND_avx512bf16)
 enum { PER_FACTOR = 2 };
 typedef uint32_t factor;

@@ -89,6 +89,11 @@ class NativeLibrary:
             "steps": [size, pointer, size, size] + [pointer] * 12 + [number] * 2,
             "convolve": [size] * 5 + [pointer] * 4 + [size, ctypes.c_int, pointer],
             "highway": [size] + [pointer] * 3,
+            "pack": [size] * 2 + [pointer] + [size] * 4 + [pointer],
+            "train_convolve": [size] * 5 + [pointer] * 5 + [size, ctypes.c_int],
+            "train_convolve_back": [size] * 5 + [pointer] * 5 + [size] + [pointer] * 3 + [ctypes.c_int],
+            "train_highway": [size] * 2 + [pointer] * 3,
+            "train_highway_back": [size] * 2 + [pointer] * 5,
             "cell": [size] * 2 + [pointer] * 5 + [number],
             "train_cell": [size] * 2 + [pointer] * 4 + [number],
             "train_back": [size] * 2 + [pointer] * 6 + [number],
@@ -187,12 +192,23 @@ class NativeLibrary:
         self._functions["convolve"](*words.shape, width, out.shape[1], *pointers, out.stride(0), relu, _address(room))
 
     def pack(self, matrix: Tensor) -> Tensor:
-        """A matrix (K, M) in panels of 64 columns; see infer.c."""
-        panels: Tensor = pad(matrix, (0, -matrix.shape[1] % 64)).unflatten(1, (-1, 64))  # (K, panels, 64)
+        """A matrix (K, M) in panels of 64 columns; see pack.c."""
+        panels = self.new_panels(*matrix.shape)
+        self.pack_rows(matrix, panels, len(matrix))
+        return panels
+
+    def new_panels(self, depth: int, width: int) -> Tensor:
+        """Memory for a packed matrix (depth, width)."""
         if self.precision == "float32":
-            return panels.transpose(0, 1).contiguous()  # (panels, K, 64)
-        pairs: Tensor = pad(panels, (0, 0, 0, 0, 0, len(matrix) % 2)).unflatten(0, (-1, 2))  # (K/2, 2, panels, 64)
-        return pairs.to(torch.bfloat16).permute(2, 0, 3, 1).contiguous()  # (panels, K/2, 64, 2)
+            return torch.empty(-(-width // 64), depth, 64)
+        panels = torch.empty(-(-width // 64), -(-depth // 2), 64, dtype=torch.int32)  # pairs of bfloat16
+        if depth % 2:
+            panels[:, -1] = 0  # the last row has no partner
+        return panels
+
+    def pack_rows(self, matrix: Tensor, panels: Tensor, depth: int, first: int = 0) -> None:
+        """Pack a matrix (K, M), of any strides, as the rows from `first` of a matrix (depth, M)."""
+        self._functions["pack"](*matrix.shape, matrix.data_ptr(), *matrix.stride(), depth, first, panels.data_ptr())
 
     def pack_gates(self, matrix: Tensor) -> Tensor:
         """A layer's matrix (P, 4H) in panels, each with the four gates of 16 cells."""
@@ -223,6 +239,44 @@ class NativeLibrary:
         """A step whose products exist: `c` (n, H) and `out` (n, H) from gates (n, 4H) and rows of inputs (…, 4H)."""
         pointers = map(_address, (gates, inputs, places, c, out))
         self._functions["cell"](*c.shape, *pointers, _UNLIMITED if clip is None else clip)
+
+    def train_convolve(
+        self, words: Tensor, weight: Tensor, bias: Tensor, out: Tensor, places: Tensor, *, relu: bool
+    ) -> None:
+        """Filters (width, D, f) over words (n, C, D): `out` (n, f) is activated; `places` (n, f) has the maxima.
+
+        `out` and `places` may be the same columns of wider matrices.
+        """
+        panels = pad(weight.flatten(0, 1), (0, -weight.shape[2] % 64)).unflatten(1, (-1, 64))  # (K, panels, 64)
+        panels = panels.transpose(0, 1).contiguous()  # (panels, K, 64)
+        pointers = map(_address, (words, panels, bias, out, places))
+        self._functions["train_convolve"](*words.shape, len(weight), len(bias), *pointers, out.stride(0), relu)
+
+    def train_convolve_back(
+        self,
+        words: Tensor,
+        width: int,
+        filters: Tensor,
+        out: Tensor,
+        dout: Tensor,
+        places: Tensor,
+        gradients: tuple[Tensor, Tensor, Tensor],
+        *,
+        relu: bool,
+    ) -> None:
+        """Add the gradients of filters (f, K), biases (f,) and words (n, C, D), from that of `out` (n, f)."""
+        pointers = map(_address, (words, filters, out, dout, places))
+        self._functions["train_convolve_back"](
+            *words.shape, width, len(filters), *pointers, out.stride(0), *map(_address, gradients), relu
+        )
+
+    def train_highway(self, gates: Tensor, x: Tensor, y: Tensor) -> None:
+        """Write the output y (n, F) of a highway, from x and both products (n, 2F), which become activations."""
+        self._functions["train_highway"](*x.shape, *map(_address, (gates, x, y)))
+
+    def train_highway_back(self, gates: Tensor, x: Tensor, dy: Tensor, dgates: Tensor, dx: Tensor) -> None:
+        """The gradients of the products (n, 2F), and the direct part of that of x (n, F)."""
+        self._functions["train_highway_back"](*x.shape, *map(_address, (gates, x, dy, dgates, dx)))
 
     def activate(self, gates: Tensor, c: Tensor, tanh_c: Tensor, out: Tensor, clip: float | None) -> None:
         """A step in training: gates (n, 4H) become activations, c (n, H) the new memory; writes the rest."""
@@ -274,9 +328,9 @@ def _load(precision: Literal["float32", "bfloat16"] = "float32") -> tuple[Native
     return library, f"{library.kind}; the processor has {names}" + (f" (ELMOKIT_CPU={limit})" if limit else "")
 
 
-def find_library() -> NativeLibrary | None:
-    """The native library for float32, or None where it cannot be used."""
-    return _load()[0]
+def find_library(precision: Literal["float32", "bfloat16"] = "float32") -> NativeLibrary | None:
+    """The native library for a precision, or None where it cannot be used."""
+    return _load(precision)[0]
 
 
 def require_library(precision: Literal["bfloat16"]) -> NativeLibrary:

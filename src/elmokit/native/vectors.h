@@ -46,6 +46,9 @@
 #error "say which kind of processor: -DKIND_avx512, -DKIND_avx2, -DKIND_neon or -DKIND_baseline"
 #endif
 
+#define PANEL 64 /* columns of a panel of a packed matrix */
+#define GROUP 16 /* columns of a panel that belong together: a gate of 16 cells */
+
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
 typedef float unaligned __attribute__((vector_size(4 * LANES), aligned(4), may_alias));

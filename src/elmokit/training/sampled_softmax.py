@@ -104,7 +104,7 @@ class _SampledLoss(torch.autograd.Function):
         samples, sample_bias = rows[:num_samples], corrected[:num_samples]  # (S, P), (S,)
         to_scores, to_outputs = products.prepare(samples.T), products.prepare(samples)
         dh, drows, dbiases = torch.empty_like(h), torch.zeros_like(rows), torch.zeros_like(biases)
-        dsamples, dsample_bias = drows[:num_samples], dbiases[:num_samples]  # (S, P), (S,)
+        dsamples, dsample_bias = h.new_zeros(h.shape[1], num_samples), dbiases[:num_samples]  # (P, S), (S,)
         for part in chunks(len(h), num_samples):
             own_place = places[part]  # (n,)
             own_row = rows[own_place]  # (n, P)
@@ -120,10 +120,11 @@ class _SampledLoss(torch.autograd.Function):
             surplus = (-surprise).expm1_()  # (n,): p of the target, less one
             share = sums.reciprocal_()[:, None]  # (n, 1): p of a sample is its odds × this
             to_outputs.multiply(odds, dh[part]).mul_(share).addcmul_(surplus[:, None], own_row)
-            products.add_transposed_product(odds, h[part] * share, dsamples)
+            products.add_transposed_product(h[part] * share, odds, dsamples)
             dsample_bias += odds.T @ share[:, 0]
             drows.index_add_(0, own_place, surplus[:, None] * h[part])
             dbiases.index_add_(0, own_place, surplus)
+        drows[:num_samples] += dsamples.T
         ctx.save_for_backward(dh, drows, dbiases)
         return total
 

@@ -10,7 +10,7 @@ Notation: R rows of this process, T steps, N = R·T positions in step order, K d
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -29,9 +29,11 @@ from elmokit.training.full_softmax import softmax_loss
 from elmokit.training.loop import StepResult
 from elmokit.training.optim import sparse_gradient
 from elmokit.training.sampled_softmax import LogUniformSampler, sampled_loss
+from elmokit.training.type_vectors import TypeVectors, accumulate
 
 _NEGATIVES, _DROPOUT = 1, 2
 _FIRST_LOSS_SCALE = 2.0**14
+Result = TypeVar("Result")
 
 
 class RowDropout:
@@ -131,21 +133,18 @@ class LanguageModelStep:
 
         Each process has the share of its own rows; the shares are summed after all windows of a step.
         """
-        encoder, device = self.bilm.encoder, self.device
-        with self._autocast(self.arithmetic.casts_encoder):
-            order, vectors = encoder.encode_by_length(torch.from_numpy(window.char_ids).to(device))  # (K,), (K, P)
-        types, places = vectors.detach().to(self._dtype), order.argsort()  # (K, P), (K,)
+        types = self._encode(torch.from_numpy(window.char_ids).to(self.device))
+        vectors = types.vectors.to(self._dtype)  # (K, P)
         num_predictions = window.num_predictions
         scale = self.loss_scale * self.num_steps / (2 * num_predictions)
-        sides = self._both(
-            lambda side: self._run_side(side, window, number, types, places, scale, vectors.requires_grad)
+        forward, backward = self._both(
+            lambda side: self._run_side(side, window, number, vectors, scale, types.wants_gradient)
         )
-        forward, backward = sides
         self.state = BiLMState(forward.state, backward.state)
         forward.add_softmax_grads()
         backward.add_softmax_grads()
         if forward.token_grad is not None and backward.token_grad is not None:
-            vectors.backward((forward.token_grad + backward.token_grad).to(vectors.dtype))
+            types.backward(forward.token_grad + backward.token_grad)
         losses = torch.stack([forward.loss, backward.loss])  # (2,)
         self.processes.all_reduce([losses])
         ahead, back = (losses / num_predictions).tolist()
@@ -179,7 +178,13 @@ class LanguageModelStep:
         if self._precision == "float16" and saved > 1:  # 1 was saved in another precision, which needs no scale
             self.loss_scale = saved
 
-    def _both(self, run: Callable[[int], _Side]) -> tuple[_Side, _Side]:
+    def _encode(self, char_ids: Tensor) -> TypeVectors:
+        """The vectors of the distinct tokens (K, C) of a window."""
+        encode = self.arithmetic.type_encoder(self.bilm.encoder)
+        cast = self._autocast(self.arithmetic.casts_encoder)
+        return TypeVectors(self.bilm.encoder, char_ids, encode, self._both, cast)
+
+    def _both(self, run: Callable[[int], Result]) -> tuple[Result, Result]:
         if self._pool is None:
             return run(0), run(1)
         first, second = self._pool.map(run, (0, 1))
@@ -191,11 +196,11 @@ class LanguageModelStep:
         return torch.autocast(self.device.type, getattr(torch, self._precision))
 
     def _run_side(
-        self, side: int, window: Window, number: int, types: Tensor, places: Tensor, scale: float, wants_types: bool
+        self, side: int, window: Window, number: int, types: Tensor, scale: float, wants_types: bool
     ) -> _Side:
         """Run one direction forward and backward; gradients of its own layers go directly to the parameters."""
         lstm: Lstm = (self.bilm.forward_lstm, self.bilm.backward_lstm)[side]
-        index = places[torch.from_numpy(window.inputs[side].T.reshape(-1)).to(self.device)]  # (N,)
+        index = torch.from_numpy(window.inputs[side].T.reshape(-1)).to(self.device)  # (N,)
         x = types[index].requires_grad_(wants_types)  # (N, P)
         drop = None
         if self.dropout:
@@ -211,7 +216,7 @@ class LanguageModelStep:
         wanted = [*([x] if wants_types else []), *own, *leaves]
         gradients = list(torch.autograd.grad(loss * scale, wanted)) if wanted else []
         token_grad = torch.zeros_like(types).index_add_(0, index, gradients.pop(0)) if wants_types else None  # (K, P)
-        _accumulate(own, gradients[: len(own)])
+        accumulate(own, gradients[: len(own)])
         return _Side(loss.detach(), token_grad, lambda: add_softmax_grads(gradients[len(own) :]), state.detach())
 
     def _loss(
@@ -230,7 +235,7 @@ class LanguageModelStep:
             used = (weight, softmax.bias, softmax.cluster_weight, softmax.cluster_bias)
             trained = [parameter for parameter in used if parameter is not None and parameter.requires_grad]
             targets = torch.from_numpy(places).to(self.device)  # (N,)
-            return softmax_loss(top, targets, softmax, table), [*trained], lambda found: _accumulate(trained, found)
+            return softmax_loss(top, targets, softmax, table), [*trained], lambda found: accumulate(trained, found)
         random = np.random.Generator(np.random.Philox(key=_philox_key((self.seed, number, side, _NEGATIVES))))
         every = np.unique(window.targets[side])
         candidates = self._sampler.draw(random, every[every != NO_TARGET])
@@ -248,11 +253,6 @@ class LanguageModelStep:
                     parameter.grad = torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
                     parameter.grad.index_add_(0, ids, gradient)
                 else:
-                    _accumulate([parameter], [sparse_gradient(ids, gradient, parameter)])
+                    accumulate([parameter], [sparse_gradient(ids, gradient, parameter)])
 
         return loss, [leaf for leaf in (rows, biases) if leaf.requires_grad], add_softmax_grads
-
-
-def _accumulate(parameters: list[nn.Parameter], gradients: list[Tensor]) -> None:
-    for parameter, gradient in zip(parameters, gradients, strict=True):
-        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient

@@ -23,10 +23,12 @@ from elmokit.model.engines import Engine
 from elmokit.model.engines.infer import NativeEngine, PortableEngine
 from elmokit.model.engines.int8 import int8_engine
 from elmokit.model.engines.native_encoder import NativeEncoder
+from elmokit.model.engines.native_products import NativeProducts
 from elmokit.model.engines.plain import PlainEngine
 from elmokit.model.engines.products import PLAIN_PRODUCTS, ROUNDED_PRODUCTS, Products
 from elmokit.model.engines.tiles import TileProducts
 from elmokit.model.engines.train import PORTABLE_CELL, PortableCell, TrainEngine
+from elmokit.model.engines.train_encoder import TrainEncoder
 from elmokit.native.library import NativeLibrary, find_library, require_library
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -115,6 +117,14 @@ class Arithmetic:
     """Whether torch chooses the precision of products in the character encoder."""
     casts_layers: bool = False
     """Whether torch chooses the precision of products in the LSTM layers."""
+    library: NativeLibrary | None = None
+    """Computes convolutions and activations of the character encoder; None leaves them to torch."""
+
+    def type_encoder(self, encoder: TypeEncoder) -> Callable[[Tensor], Tensor] | None:
+        """Computes the vectors of distinct tokens; None if nothing is faster than the encoder itself."""
+        if self.library is None or not isinstance(encoder, CharEncoder):
+            return None
+        return TrainEncoder(encoder, self.library, self.products)
 
 
 def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.dtype) -> Arithmetic:
@@ -131,7 +141,7 @@ def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.d
     on_cpu = device.type == "cpu"
     library = find_library() if on_cpu else None
     if precision == "float32":
-        return Arithmetic(f"float32, {_cell_label(library, device)}", TrainEngine(library), PLAIN_PRODUCTS)
+        return _exact_arithmetic(library, device, dtype)
     if precision == "float16" and on_cpu:
         raise ConfigError("precision 'float16' needs a GPU: take bfloat16 or float32 on the CPU.")
     if not on_cpu or dtype != torch.float32:
@@ -147,7 +157,10 @@ def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.d
         return casts
     if library is not None and library.tile_functions is not None:
         tiles = TileProducts(library.tile_functions)
-        return Arithmetic("bfloat16 by AMX tiles, native cell", TrainEngine(library, tiles), tiles)
+        return Arithmetic("bfloat16 by AMX tiles, native cell", TrainEngine(library, tiles), tiles, library=library)
+    if (rounding := find_library("bfloat16")) is not None:
+        products = NativeProducts(rounding)
+        return Arithmetic("bfloat16 by AVX512-BF16, native", TrainEngine(library, products), products, library=library)
     refuse_hidden_tiles("precision 'bfloat16'")
     instructions = bfloat16_instructions(with_tiles=not tiles_are_hidden())
     if not instructions:
@@ -159,6 +172,14 @@ def choose_arithmetic(precision: Precision, device: torch.device, dtype: torch.d
         )
     label = f"bfloat16 by torch ({instructions or 'without instructions for it'}), {_cell_label(library, device)}"
     return Arithmetic(label, TrainEngine(library, ROUNDED_PRODUCTS), ROUNDED_PRODUCTS, casts_encoder=True)
+
+
+def _exact_arithmetic(library: NativeLibrary | None, device: torch.device, dtype: torch.dtype) -> Arithmetic:
+    """Training in the precision of the weights."""
+    if library is None or not library.same_bits or dtype != torch.float32:
+        return Arithmetic(f"float32, {_cell_label(library, device)}", TrainEngine(library), PLAIN_PRODUCTS)
+    products = NativeProducts(library)
+    return Arithmetic("float32, native", TrainEngine(library, products), products, library=library)
 
 
 def bfloat16_instructions(*, with_tiles: bool = True) -> str:

@@ -117,7 +117,7 @@ class _Layer(torch.autograd.Function):
         cell_clip, projection_clip = ctx.clips
         width, most = dy.shape[1], max(ctx.batch_sizes, default=0)
         products: Products = ctx.products
-        to_inputs = products.prepare(weight.T.contiguous())  # (4H, 2P)
+        to_inputs = products.prepare(weight.T)  # (4H, 2P)
         to_memory = None if projection is None else products.prepare(projection.T)  # (P, H)
         weight_sum = products.sum_transposed(inputs, weight.shape[1])  # (2P, 4H)
         projection_sum = None if projection is None else products.sum_transposed(out, width)  # (H, P)
