@@ -91,6 +91,9 @@ static void try_packing(int64_t K, int64_t M) {
         factor *panels = random_factors(panels_of(M) * num_factors(depth) * PANEL);
         NAME(pack)(K, M, matrix, M, 1, depth, first, panels);
         NAME(pack)(K, M, matrix, 1, K, depth, first, panels);
+        float *turned = numbers(K * M);
+        NAME(transpose)(K, M, matrix, M, turned);
+        free(turned);
         free(matrix), free(panels);
     }
 }

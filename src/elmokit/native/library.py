@@ -90,6 +90,7 @@ class NativeLibrary:
             "convolve": [size] * 5 + [pointer] * 4 + [size, ctypes.c_int, pointer],
             "highway": [size] + [pointer] * 3,
             "pack": [size] * 2 + [pointer] + [size] * 4 + [pointer],
+            "transpose": [size] * 2 + [pointer, size, pointer],
             "train_convolve": [size] * 5 + [pointer] * 5 + [size, ctypes.c_int],
             "train_convolve_back": [size] * 5 + [pointer] * 5 + [size] + [pointer] * 3 + [ctypes.c_int],
             "train_highway": [size] * 2 + [pointer] * 3,
@@ -209,6 +210,12 @@ class NativeLibrary:
     def pack_rows(self, matrix: Tensor, panels: Tensor, depth: int, first: int = 0) -> None:
         """Pack a matrix (K, M), of any strides, as the rows from `first` of a matrix (depth, M)."""
         self._functions["pack"](*matrix.shape, matrix.data_ptr(), *matrix.stride(), depth, first, panels.data_ptr())
+
+    def transpose(self, matrix: Tensor) -> Tensor:
+        """The transpose (M, K) of a matrix (K, M) whose rows may be apart, as rows in memory."""
+        turned = matrix.new_empty(matrix.shape[1], matrix.shape[0])
+        self._functions["transpose"](*matrix.shape, matrix.data_ptr(), matrix.stride(0), turned.data_ptr())
+        return turned
 
     def pack_gates(self, matrix: Tensor) -> Tensor:
         """A layer's matrix (P, 4H) in panels, each with the four gates of 16 cells."""

@@ -43,6 +43,40 @@ static void store_block(int64_t rows, const float *block, int64_t stride, factor
 }
 #endif
 
+/* Turn a square block around: each stage trades the off-diagonal parts of squares that are twice as large. */
+INLINE void turn(vec block[LANES]) {
+    UNROLL for (int step = 1; step < LANES; step *= 2) {
+        ints upper, lower;
+        for (int lane = 0; lane < LANES; ++lane) {
+            upper[lane] = lane & step ? LANES + lane - step : lane;
+            lower[lane] = lane & step ? LANES + lane : lane + step;
+        }
+        for (int row = 0; row < LANES; ++row)
+            if (!(row & step)) {
+                vec first = block[row], second = block[row + step];
+                block[row] = __builtin_shuffle(first, second, upper);
+                block[row + step] = __builtin_shuffle(first, second, lower);
+            }
+    }
+}
+
+/* to (columns, rows) = the transpose of from (rows, columns). */
+static void turn_matrix(int64_t rows, int64_t columns, const float *from, int64_t stride, float *to, int64_t to_stride) {
+    for (int64_t row = 0; row < rows; row += LANES)
+        for (int64_t column = 0; column < columns; column += LANES) {
+            vec block[LANES];
+            for (int k = 0; k < LANES; ++k)
+                block[k] = row + k < rows ? load_some(from + (row + k) * stride + column, columns - column) : (vec){0};
+            turn(block);
+            for (int k = 0; k < LANES && column + k < columns; ++k)
+                store_some(to + (column + k) * to_stride + row, block[k], rows - row);
+        }
+}
+
+void NAME(transpose)(int64_t rows, int64_t columns, const float *from, int64_t stride, float *to) {
+    turn_matrix(rows, columns, from, stride, to, rows);
+}
+
 /* Rows of a matrix (K, M) become the rows `first` .. `first` + K of panels that have `depth` rows in all. Rows and columns
    of the matrix are any stride apart, so that a transposed matrix needs no copy. */
 void NAME(pack)(int64_t K, int64_t M, const float *from, int64_t row_stride, int64_t column_stride, int64_t depth,
@@ -59,9 +93,13 @@ void NAME(pack)(int64_t K, int64_t M, const float *from, int64_t row_stride, int
                 continue;
             }
             if (columns < PANEL) memset(buffer, 0, sizeof buffer);
-            for (int64_t c = 0; c < columns; ++c)
+            if (row_stride == 1) {
+                turn_matrix(columns, rows, block, column_stride, buffer, PANEL);
+            } else {
                 for (int64_t row = 0; row < rows; ++row)
-                    buffer[row * PANEL + c] = block[row * row_stride + c * column_stride];
+                    for (int64_t c = 0; c < columns; ++c)
+                        buffer[row * PANEL + c] = block[row * row_stride + c * column_stride];
+            }
             store_block(rows, buffer, PANEL, to, first + begin);
         }
     }

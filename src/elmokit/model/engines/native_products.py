@@ -25,7 +25,7 @@ class NativeProducts:
 
     def add_transposed_product(self, left: Tensor, right: Tensor, total: Tensor) -> None:
         """See `Products`."""
-        total += self.prepare(right).multiply(left.T.contiguous(), torch.empty_like(total))
+        total += self.prepare(right).multiply(self.library.transpose(left), torch.empty_like(total))
 
     def sum_transposed(self, left: Tensor, width: int) -> TransposedSum:
         """See `Products`."""
@@ -55,5 +55,5 @@ class _PackedSum:
 
     def total(self) -> Tensor:
         """See `TransposedSum`."""
-        left = self._left.T.contiguous()  # (K, N)
+        left = self._library.transpose(self._left)  # (K, N)
         return self._library.product(left, self._panels, left.new_empty(len(left), self._width))
