@@ -56,6 +56,7 @@ dist: $(VENV)/.package
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m auditwheel show dist/*.whl
 
 bench: $(VENV)/.test $(VENV)/peers/.done
 	$(BIN)/python bench/embed.py --size small
