@@ -56,10 +56,12 @@ dist: $(VENV)/.package
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/python -m auditwheel show dist/*.whl
 
-bench: $(VENV)/.test $(VENV)/peers/.done
+bench: $(VENV)/.test $(VENV)/.bench $(VENV)/peers/.done
 	$(BIN)/python bench/embed.py --size small
 	$(BIN)/python bench/embed.py --size full
+	$(BIN)/python bench/embed.py --peers
 	$(BIN)/python bench/tokenizer.py --speed
 
 # torch is installed first and alone: with other packages, a resolver may choose a build with CUDA.
@@ -71,6 +73,10 @@ $(VENV)/.package: pyproject.toml constraints.txt hatch_build.py $(wildcard src/e
 
 $(VENV)/.test: $(VENV)/.package
 	$(PIP) --editable '.[test,dev]'
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.package
+	$(PIP) --editable '.[bench]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.package

@@ -6,7 +6,6 @@ Without a C compiler, or with `ELMOKIT_NATIVE=0`, the wheel is a pure one, and e
 import importlib.util
 import os
 import sys
-import sysconfig
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -36,5 +35,5 @@ class NativeBuildHook(BuildHookInterface[Any]):
         sys.stderr.write(f"elmokit: built the native library for {', '.join(kinds)}\n")
         if version != "editable":
             build_data["pure_python"] = False
-            build_data["tag"] = f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
+            build_data["tag"] = f"py3-none-{build.platform_tag(library)}"
             build_data["force_include"][str(library)] = f"elmokit/native/{library.name}"

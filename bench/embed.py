@@ -3,6 +3,7 @@
     python bench/embed.py --size small                      throughput: sorted AllenNLP = 1
     python bench/embed.py --size full --json FILE           the same, written to a file
     python bench/embed.py --size small --latency            one sentence of 20 tokens
+    python bench/embed.py --peers                           words/s of mini, interleaved with all-MiniLM-L6-v2
     python bench/embed.py --linear                          tokens/s by corpus size and sentence length
     python bench/embed.py --int8-error MODEL                how much int8 changes the vectors of a trained model
     python bench/embed.py --bfloat16-error MODEL            the same for bfloat16
@@ -108,6 +109,25 @@ def rounding_error(exactly: Embedder, rounding: Embedder, sentences: list[list[s
     ]
 
 
+def warm_and_cold(
+    fast: dict[str, Embedder], sentences: list[list[str]], threads: int
+) -> dict[str, Callable[[], object]]:
+    """Candidates for each embedder: with the words seen before, and without."""
+
+    def cold(name: str, embedder: Embedder) -> None:
+        fresh = build_embedder(name, embedder.bilm, threads)
+        fresh.runner.engine = embedder.runner.engine  # whose weights are packed
+        fresh.embed(sentences)
+        fresh.runner.workers.close()
+
+    candidates: dict[str, Callable[[], object]] = {}
+    for name, embedder in fast.items():
+        embedder.embed(sentences)
+        candidates[f"{name} warm"] = partial(embedder.embed, sentences)
+        candidates[f"{name} cold"] = partial(cold, name, embedder)
+    return candidates
+
+
 def throughput(arguments: argparse.Namespace) -> dict[str, object]:
     bilm, peer = build(arguments.size), None
     sentences = read_sentences(arguments.words or WORDS[arguments.size])
@@ -115,17 +135,8 @@ def throughput(arguments: argparse.Namespace) -> dict[str, object]:
     peer = build_peer(bilm)
     fast = embedders(bilm, arguments.threads, arguments.int8)
 
-    def cold(name: str, embedder: Embedder) -> None:
-        fresh = build_embedder(name, bilm, arguments.threads)
-        fresh.runner.engine = embedder.runner.engine  # whose weights are packed
-        fresh.embed(sentences)
-        fresh.runner.workers.close()
-
     candidates: dict[str, Callable[[], object]] = {"allennlp": lambda: run_peer(peer, sentences)}
-    for name, embedder in fast.items():
-        embedder.embed(sentences)
-        candidates[f"{name} warm"] = partial(embedder.embed, sentences)
-        candidates[f"{name} cold"] = partial(cold, name, embedder)
+    candidates |= warm_and_cold(fast, sentences, arguments.threads)
     torch.set_num_threads(arguments.threads)
     rates: list[float] = []
     candidates["gemm"] = lambda: rates.append(gemm_rate(arguments.threads))
@@ -175,6 +186,41 @@ def latency(arguments: argparse.Namespace) -> dict[str, object]:
     print(f"recurrent weights streamed: {streamed / 1e6:.0f} MB a sentence, one core reads {speed / 1e9:.1f} GB/s")
     return {"size": arguments.size, "threads": arguments.threads, "rows": rows,
             "streamed_megabytes": round(streamed / 1e6), "one_core_gb_per_second": round(speed / 1e9, 1)}  # fmt: skip
+
+
+def peers(arguments: argparse.Namespace) -> dict[str, object]:
+    """Words per second of `mini` and of MiniLM, in every precision."""
+    from bench.minilm import MiniLM
+    from bench.peers import OnnxMiniLM, minilm_ways
+
+    sentences = read_sentences(arguments.words or WORDS["small"])
+    num_words = sum(map(len, sentences))
+    torch.set_num_threads(arguments.threads)
+    bilm = elmokit.load("mini").requires_grad_(False)
+    candidates = warm_and_cold(embedders(bilm, arguments.threads, int8=True), sentences, arguments.threads)
+    peer = MiniLM()
+    ways = minilm_ways(peer, arguments.threads)
+    for name, way in ways.items():
+        way(sentences[:64])
+        candidates[name] = partial(way, sentences)
+    errors = {name: round(way.error(sentences[:64]), 6) for name, way in ways.items() if isinstance(way, OnnxMiniLM)}
+    timings = interleave(candidates, arguments.rounds)
+    speeds = {name: num_words / timing.median for name, timing in timings.items()}
+    base = max(speeds[name] for name in ways if name.endswith("float32"))
+    rows = {}
+    for name, timing in timings.items():
+        rows[name] = {
+            "words_per_second": round(speeds[name]),
+            "ratio": round(speeds[name] / base, 2),
+            "disturbed_rounds": timing.disturbed,
+        }
+        print(f"{name:42}", *(f"{key} {value:<8}" for key, value in rows[name].items()))
+    print(f"{len(sentences)} sentences, {num_words} words; relative error of the exported MiniLM: {errors}")
+    loading = interleave({"load": lambda: elmokit.load("mini")}, arguments.rounds)["load"].median
+    return {"model_sha256": fingerprint(bilm), "threads": arguments.threads, "rounds": arguments.rounds,
+            "words": num_words, "rows": rows, "minilm_relative_rms": errors, "load_seconds": round(loading, 3),
+            "parameters": sum(map(torch.numel, bilm.parameters())),
+            "peer_parameters": sum(map(torch.numel, peer.model.parameters()))}  # fmt: skip
 
 
 def linear(arguments: argparse.Namespace) -> dict[str, object]:
@@ -228,11 +274,13 @@ def main() -> None:
     parser.add_argument("--int8", action="store_true")
     parser.add_argument("--latency", action="store_true")
     parser.add_argument("--linear", action="store_true")
+    parser.add_argument("--peers", action="store_true")
     parser.add_argument("--int8-error", metavar="MODEL")
     parser.add_argument("--bfloat16-error", metavar="MODEL")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     measure = latency if arguments.latency else linear if arguments.linear else throughput
+    measure = peers if arguments.peers else measure
     measure = trained_error if arguments.int8_error or arguments.bfloat16_error else measure
     origin = provenance("embed.py") if arguments.json else {}
     result = origin | measure(arguments)

@@ -53,10 +53,10 @@ class MiniLM:
             yield place, piece
             place += len(piece)
 
-    def batches(
+    def inputs(
         self, sentences: Sequence[Sequence[str]], size: int = 32
-    ) -> Iterator[tuple[list[tuple[int, list[list[int]]]], torch.Tensor]]:
-        """Pieces that ran together, and their layers (L, B, T, D), [CLS] first."""
+    ) -> Iterator[tuple[list[tuple[int, list[list[int]]]], torch.Tensor, torch.Tensor]]:
+        """Pieces of similar length that run together, their sub-tokens (B, T), [CLS] first, and the mask (B, T)."""
         pieces = sorted(self.pieces(sentences), key=lambda piece: sum(map(len, piece[1])))
         first, last = self.tokenizer.cls_token_id, self.tokenizer.sep_token_id
         for start in range(0, len(pieces), size):
@@ -65,16 +65,17 @@ class MiniLM:
             longest = max(map(len, rows))
             ids = torch.tensor([row + [0] * (longest - len(row)) for row in rows])  # (B, T)
             mask = torch.tensor([[1] * len(row) + [0] * (longest - len(row)) for row in rows])  # (B, T)
-            with torch.inference_mode():
-                found = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states
-            yield batch, torch.stack(found)
+            yield batch, ids, mask
 
     def layers(self, sentences: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
         """(L, N, D) by first sub-token and by their mean; zeros for a word without sub-tokens."""
         num_layers = self.model.config.num_hidden_layers + 1
         shape = (num_layers, sum(map(len, sentences)), self.model.config.hidden_size)
         found = {name: np.zeros(shape, dtype=np.float16) for name in ("first", "mean")}
-        for batch, layers in self.batches(sentences):
+        for batch, ids, mask in self.inputs(sentences):
+            with torch.inference_mode():
+                output = self.model(input_ids=ids, attention_mask=mask, output_hidden_states=True)
+            layers = torch.stack(output.hidden_states)  # (L, B, T, D)
             for row, (place, words) in enumerate(batch):
                 lengths = np.array([len(word) for word in words])  # (T,)
                 real = np.flatnonzero(lengths)

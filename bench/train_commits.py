@@ -3,8 +3,8 @@
     python bench/train_commits.py --size mini --json results/training/mini-commits.json
     python bench/train_commits.py --size base --json results/training/base-commits.json
 
-The older commit is unpacked into a temporary folder, and both run in processes of their own as `pretrain` runs them: two
-threads, bfloat16, the optimizer included. The text is the prose fixture.
+The older commit is unpacked into a temporary folder, and both run in processes of their own as `pretrain` runs them:
+two threads, bfloat16, the optimizer included. The text is the prose fixture.
 """
 
 import argparse

@@ -1,13 +1,15 @@
 """What a user installs: the wheel made of the source archive, alone in an environment without a network."""
 
 import os
+import platform
+import re
 import shutil
 import subprocess
 import sys
-import sysconfig
 import tarfile
 import venv
 import zipfile
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -150,11 +152,24 @@ def test_an_installed_wheel_loads_its_model_offline(wheel: Path, tree: Path, tmp
             python.with_name("elmokit"), "info", "--engine", folder=tmp_path
         )
         return
-    assert wheel.name.endswith(f"py3-none-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}.whl")
+    assert re.search(r"-py3-none-(many)?linux_\w+\.whl$", wheel.name)
     for limit in ("baseline", "avx2", "avx512", "amx"):
         kind = run(python, "-I", "-c", COMPARE, folder=tmp_path, ELMOKIT_CPU=limit).strip()
         assert kind in ("baseline", "avx2", "avx512") and (limit != "baseline" or kind == "baseline")
     assert "bits" in run(python.with_name("elmokit"), "info", "--engine", "--verify", folder=tmp_path)
+
+
+@pytest.mark.extended
+@pytest.mark.skipif(find_spec("auditwheel") is None, reason="auditwheel is not installed (extra: release)")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="manylinux wheels are for Linux with glibc")
+def test_auditwheel_agrees_with_the_tag(wheel: Path, tmp_path: Path) -> None:
+    """A wheel that PyPI accepts: the library needs nothing but a C library of 2012."""
+    if wheel.name.endswith("none-any.whl"):
+        pytest.skip("the wheel has no library")
+    tag = f"manylinux_2_17_{platform.machine()}"
+    assert wheel.name.endswith(f"-py3-none-{tag}.whl")
+    told = run(sys.executable, "-m", "auditwheel", "show", wheel, folder=tmp_path)
+    assert f'consistent with the following platform tag: "{tag}"' in " ".join(told.split())
 
 
 @pytest.mark.slow

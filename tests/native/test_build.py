@@ -5,6 +5,7 @@ import platform
 import shutil
 import stat
 import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,22 @@ def test_kinds_that_the_compiler_does_not_know_are_left_out(tmp_path: Path, monk
     assert library.kind in made
     assert library.tile_functions is None
     assert stat.S_IMODE(os.stat(tmp_path / "library.so").st_mode) == 0o755
+
+
+@pytest.mark.parametrize(
+    ("symbols", "tag"),
+    [
+        (b"\0GLIBC_2.2.5\0GLIBC_2.14\0", "manylinux_2_17_x86_64"),
+        (b"\0GLIBC_2.17\0GLIBC_2.34\0memcpy", "manylinux_2_34_x86_64"),
+        (b"\0memcpy\0", "linux_x86_64"),
+    ],
+)
+def test_the_tag_says_which_c_library_is_needed(
+    symbols: bytes, tag: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sysconfig, "get_platform", lambda: "linux-x86_64")
+    (tmp_path / "library.so").write_bytes(symbols)
+    assert build.platform_tag(tmp_path / "library.so") == tag
 
 
 def test_other_sources_are_another_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """The native library: files that cannot be used, processors that lack something, and the contract of every kind."""
 
 import multiprocessing
+import platform
 import shutil
 import threading
 from pathlib import Path
@@ -29,11 +30,13 @@ from tests.contracts.engine import EngineContract
 
 pytestmark = pytest.mark.engine
 
+KINDS = ["neon"] if platform.machine() == "aarch64" else ["baseline", "avx2", "avx512"]
+
 
 def kind(name: str) -> NativeLibrary:
     """The library limited to a kind, or a skipped test."""
     try:
-        library = NativeLibrary(limit=name)
+        library = NativeLibrary(limit=name if name in LIMITS else None)
     except UnusableLibraryError as error:
         pytest.skip(str(error))
     if library.kind != name:
@@ -41,7 +44,7 @@ def kind(name: str) -> NativeLibrary:
     return library
 
 
-@pytest.mark.parametrize("name", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("name", KINDS)
 class TestKinds(EngineContract):
     """Every kind by the engine contract."""
 
@@ -54,7 +57,7 @@ class TestKinds(EngineContract):
         self.engine = NativeEngine(kind(name))
 
 
-@pytest.mark.parametrize("name", ["baseline", "avx2", "avx512"])
+@pytest.mark.parametrize("name", KINDS)
 class TestTrainingKinds(EngineContract):
     dtype = torch.float32
     tolerance = 2e-5

@@ -62,8 +62,8 @@ class Embedder:
     """Computes the vectors of texts with one model. The same text gets the same vectors regardless of the batch.
 
     With the native library, float32 vectors are the same bits alone or in any batch, with any number of threads and on
-    every x86-64 processor with AVX2 (see `elmokit.embedding.verify`). Without it they agree within rounding (1e-5 for
-    the packaged model).
+    every x86-64 processor with AVX2 and every AArch64 processor (see `elmokit.embedding.verify`). Without it they agree
+    within rounding (1e-5 for the packaged model).
 
     Vectors with NaN or infinite numbers are never returned: every method raises an error that names the first such text
     (see `elmokit.embedding.finite`).

@@ -1,7 +1,8 @@
 """Check on this machine that float32 vectors have the promised bits.
 
 The promise: `Embedder` and `elmokit embed` give a text the same float32 vectors, to the last bit, alone or in any
-batch, with any number of threads, on every x86-64 processor with fused multiply-adds (AVX2 or newer).
+batch, with any number of threads, on every x86-64 processor with fused multiply-adds (AVX2 or newer) and on AArch64
+(NEON, so far tested in emulation).
 """
 
 import hashlib

@@ -6,9 +6,11 @@ It imports nothing but the standard library, because the build hook runs it befo
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tempfile
 from pathlib import Path
 
@@ -34,6 +36,7 @@ _KINDS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {"neon": ()},
 }
 _PER_KIND = ("infer.c", "pack.c", "train.c", "train_encoder.c")
+_OLDEST_GLIBC = 17  # 2.17: what installers still look for (manylinux2014)
 _TILES = (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16")
 
 
@@ -91,6 +94,15 @@ def build_library(output: Path = LIBRARY, seconds: float = SECONDS) -> list[str]
         finally:
             temporary.unlink(missing_ok=True)
     return made
+
+
+def platform_tag(library: Path) -> str:
+    """The platform tag of a wheel with this library: manylinux, with the oldest C library (glibc) that it can use."""
+    name = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    needed = [int(version) for version in re.findall(rb"\0GLIBC_2\.(\d+)", library.read_bytes())]
+    if not needed:  # another C library
+        return name
+    return name.replace("linux", f"manylinux_2_{max(_OLDEST_GLIBC, *needed)}", 1)
 
 
 def _run(command: list[str], seconds: float) -> str:

@@ -331,6 +331,8 @@ def _load(precision: Literal["float32", "bfloat16"] = "float32") -> tuple[Native
         library = NativeLibrary(limit=limit, precision=precision)
     except UnusableLibraryError as error:
         return None, str(error)
+    if library.kind == "neon":
+        return library, "neon, which every AArch64 processor has"
     names = ", ".join(name for bit, name in FEATURES.items() if library.features & bit) or "nothing beyond x86-64"
     return library, f"{library.kind}; the processor has {names}" + (f" (ELMOKIT_CPU={limit})" if limit else "")
 

@@ -43,6 +43,18 @@ static void store_block(int64_t rows, const float *block, int64_t stride, factor
 }
 #endif
 
+/* The lanes of two vectors that `from` names; lanes of the second vector follow those of the first. */
+#if defined(__clang__)
+INLINE vec SHUFFLE(vec first, vec second, ints from) {
+    vec found;
+    for (int lane = 0; lane < LANES; ++lane)
+        found[lane] = from[lane] < LANES ? first[from[lane]] : second[from[lane] - LANES];
+    return found;
+}
+#else
+#define SHUFFLE __builtin_shuffle
+#endif
+
 /* Turn a square block around: each stage trades the off-diagonal parts of squares that are twice as large. */
 INLINE void turn(vec block[LANES]) {
     UNROLL for (int step = 1; step < LANES; step *= 2) {
@@ -54,8 +66,8 @@ INLINE void turn(vec block[LANES]) {
         for (int row = 0; row < LANES; ++row)
             if (!(row & step)) {
                 vec first = block[row], second = block[row + step];
-                block[row] = __builtin_shuffle(first, second, upper);
-                block[row + step] = __builtin_shuffle(first, second, lower);
+                block[row] = SHUFFLE(first, second, upper);
+                block[row + step] = SHUFFLE(first, second, lower);
             }
     }
 }

@@ -80,6 +80,15 @@ INLINE void store_some(float *to, vec x, int64_t lanes) {
 #if defined(__x86_64__)
 #define MODES_BEGIN unsigned modes = _mm_getcsr(); _mm_setcsr(0x1F80)
 #define MODES_END _mm_setcsr(modes)
+#elif defined(KIND_neon)
+#define MODES_BEGIN uint64_t modes = read_modes(); write_modes(0)
+#define MODES_END write_modes(modes)
+INLINE uint64_t read_modes(void) {
+    uint64_t modes;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(modes));
+    return modes;
+}
+INLINE void write_modes(uint64_t modes) { __asm__ volatile("msr fpcr, %0" : : "r"(modes) : "memory"); }
 #else
 #define MODES_BEGIN
 #define MODES_END
