@@ -15,35 +15,82 @@
 #include <immintrin.h>
 #endif
 
-#if defined(KIND_avx512bf16)
-#define NAME(name) elmokit_##name##_avx512bf16
-#define KIND_avx512 1
-#elif defined(KIND_avx512)
-#define NAME(name) elmokit_##name##_avx512
-#endif
-
+/* Kinds: NAME is the suffix of functions, LANES the width of a vector, ROWS how many rows a product has in registers. */
 #if defined(KIND_avx512)
-#define LANES 16
-#define ROWS 6
-#define FMA(a, b, c) ((vec)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define NAME(name) elmokit_##name##_avx512
+#define WITH_AVX512
+#elif defined(KIND_avx512bf16)
+#define NAME(name) elmokit_##name##_avx512bf16
+#define WITH_AVX512
+#define BFLOAT16
+#elif defined(KIND_amxbf16)
+#define NAME(name) elmokit_##name##_amxbf16
+#define WITH_AVX512
+#define BFLOAT16
+#define TILES
+#define ROWS 16
+#elif defined(KIND_int8amx)
+#define NAME(name) elmokit_##name##_int8amx
+#define WITH_AVX512
+#define INT8
+#define INT8_BYTES
+#define TILES
+#define ROWS 16
+#elif defined(KIND_int8vnni)
+#define NAME(name) elmokit_##name##_int8vnni
+#define WITH_AVX512
+#define INT8
+#define INT8_BYTES
+#elif defined(KIND_int8avx512)
+#define NAME(name) elmokit_##name##_int8avx512
+#define WITH_AVX512
+#define INT8
+#define ROWS 4
 #elif defined(KIND_avx2)
 #define NAME(name) elmokit_##name##_avx2
+#define WITH_AVX2
+#elif defined(KIND_int8avxvnni)
+#define NAME(name) elmokit_##name##_int8avxvnni
+#define WITH_AVX2
+#define INT8
+#define INT8_BYTES
+#elif defined(KIND_int8avx2)
+#define NAME(name) elmokit_##name##_int8avx2
+#define WITH_AVX2
+#define INT8
+#define ROWS 2
+#elif defined(KIND_neon)
+#define NAME(name) elmokit_##name##_neon
+#elif defined(KIND_baseline)
+#define NAME(name) elmokit_##name##_baseline
+#elif defined(KIND_int8baseline)
+#define NAME(name) elmokit_##name##_int8baseline
+#define INT8
+#define ROWS 2
+#else
+#error "say which kind of processor, such as -DKIND_avx512, -DKIND_avx2 or -DKIND_baseline; see build.py"
+#endif
+
+#if defined(WITH_AVX512)
+#define LANES 16
+#define FMA(a, b, c) ((vec)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#elif defined(WITH_AVX2)
 #define LANES 8
-#define ROWS 3
 #define FMA(a, b, c) ((vec)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #elif defined(KIND_neon)
 #include <arm_neon.h>
-#define NAME(name) elmokit_##name##_neon
 #define LANES 4
-#define ROWS 6
 #define FMA(a, b, c) ((vec)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
-#elif defined(KIND_baseline)
-#define NAME(name) elmokit_##name##_baseline
-#define LANES 4
-#define ROWS 3
-#define FMA(a, b, c) ((a) * (b) + (c))
 #else
-#error "say which kind of processor: -DKIND_avx512, -DKIND_avx2, -DKIND_neon or -DKIND_baseline"
+#define LANES 4
+#define FMA(a, b, c) ((a) * (b) + (c))
+#endif
+#if !defined(ROWS) /* with four columns each, as many as there are registers for */
+#if defined(WITH_AVX512) || defined(KIND_neon)
+#define ROWS 6
+#else
+#define ROWS 3
+#endif
 #endif
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
