@@ -108,7 +108,8 @@ INLINE void store_memory(factor *memory, float *scales, int64_t H, int64_t row, 
 #endif
 }
 
-INLINE void gates_rows(int R, const gates_job *job, int64_t first, int64_t panel, int64_t q, float *scales) {
+INLINE void gates_rows(int R, const gates_job *job, int64_t n, int64_t first, int64_t panel, int64_t q,
+                       float *scales) {
     const factor *rows[ROWS];
     vec totals[ROWS][4];
     int64_t width = round_up(job->H, GROUP) * 4;
@@ -118,9 +119,14 @@ INLINE void gates_rows(int R, const gates_job *job, int64_t first, int64_t panel
         rows[r] = job->h.first + (first + r) * job->h.stride;
         UNROLL for (int g = 0; g < 4; ++g) totals[r][g] = load(begun + g * GROUP);
     }
-    chain(R, 1, &job->recurrent, panel, q, rows, OWN_SCALES ? job->h.scales + first : 0, totals);
     int64_t number = panel * GROUP + q, lanes = job->H - number;
-    UNROLL for (int r = 0; r < R; ++r) {
+    for (int64_t row = first + R; row < first + 2 * R && row < n; ++row) { /* what the next call reads, from far away */
+        const float *begun = job->inputs + (job->places ? job->places[row] : row) * width + panel * PANEL + q;
+        UNROLL for (int g = 0; g < 4; ++g) __builtin_prefetch(begun + g * GROUP);
+        __builtin_prefetch(job->c + row * job->H + number, 1);
+    }
+    chain(R, 1, &job->recurrent, panel, q, rows, OWN_SCALES ? job->h.scales + first : 0, totals);
+    _Pragma("GCC unroll 1") for (int r = 0; r < R; ++r) {
         int64_t place = (first + r) * job->H + number;
         vec c = load_some(job->c + place, lanes);
         vec out = cell(totals[r][0], totals[r][1], totals[r][2], totals[r][3], &c, job->limit);
@@ -133,7 +139,7 @@ INLINE void gates_rows(int R, const gates_job *job, int64_t first, int64_t panel
 static void step_gates(const gates_job *job, int64_t n, float *scales) {
     for (int64_t panel = 0; panel * GROUP < job->H; ++panel)
         for (int64_t q = 0; q < GROUP && panel * GROUP + q < job->H; q += LANES) {
-#define CALL(R, row) gates_rows(R, job, row, panel, q, scales)
+#define CALL(R, row) gates_rows(R, job, n, row, panel, q, scales)
             IN_BLOCKS(n, ROWS, CALL);
 #undef CALL
         }

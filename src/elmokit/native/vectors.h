@@ -103,22 +103,33 @@ INLINE vec splat(float x) { return x - (vec){0}; }
 INLINE vec choose(ints mask, vec yes, vec no) { return (vec)((mask & (ints)yes) | (~mask & (ints)no)); }
 
 /* The first `lanes` lanes; the others are zero, or are not stored. */
+#if defined(WITH_AVX512)
+INLINE __mmask16 first_lanes(int64_t lanes) { return lanes >= LANES ? 0xFFFF : lanes > 0 ? (1u << lanes) - 1 : 0; }
+INLINE vec load_some(const float *from, int64_t lanes) { return (vec)_mm512_maskz_loadu_ps(first_lanes(lanes), from); }
+INLINE void store_some(float *to, vec x, int64_t lanes) {
+    if (lanes >= LANES) /* masked stores are slow */
+        store(to, x);
+    else
+        _mm512_mask_storeu_ps(to, first_lanes(lanes), (__m512)x);
+}
+#else
 INLINE vec load_some(const float *from, int64_t lanes) {
     if (lanes >= LANES) return load(from);
-    float buffer[LANES] = {0};
-    memcpy(buffer, from, lanes * sizeof(float));
-    return load(buffer);
+    vec x = {0};
+    for (int lane = 0; lane < LANES; ++lane)
+        if (lane < lanes) x[lane] = from[lane];
+    return x;
 }
 
 INLINE void store_some(float *to, vec x, int64_t lanes) {
     if (lanes >= LANES) {
         store(to, x);
-    } else if (lanes > 0) {
-        float buffer[LANES];
-        store(buffer, x);
-        memcpy(to, buffer, lanes * sizeof(float));
+        return;
     }
+    for (int lane = 0; lane < LANES; ++lane)
+        if (lane < lanes) to[lane] = x[lane];
 }
+#endif
 
 /* Floating-point modes of the calling thread: round to nearest, keep denormals. */
 #if defined(__x86_64__)
@@ -131,9 +142,19 @@ INLINE void store_some(float *to, vec x, int64_t lanes) {
 
 /* ---- activations ---------------------------------------------------------------------------------------------- */
 
-INLINE vec clamp(vec x, float limit) { /* NaN stays NaN */
-    return choose(x > splat(limit), splat(limit), choose(x < splat(-limit), splat(-limit), x));
-}
+/* The smaller and the larger number; where one is NaN, the second. */
+#if defined(WITH_AVX512)
+INLINE vec smaller(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
+#elif defined(WITH_AVX2)
+INLINE vec smaller(vec a, vec b) { return (vec)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+#else
+INLINE vec smaller(vec a, vec b) { return choose(a < b, a, b); }
+INLINE vec larger(vec a, vec b) { return choose(a > b, a, b); }
+#endif
+
+INLINE vec clamp(vec x, float limit) { return smaller(splat(limit), larger(splat(-limit), x)); } /* NaN stays NaN */
 
 /* e^-x, with x clamped to |x| <= 28: a gate is then within 1e-12 of 0 or 1, and three of these values can be multiplied
    without overflow, so that a cell needs two divisions instead of five. */
