@@ -113,12 +113,11 @@ class SentenceRunner:
         """The engine of the LSTMs; the vectors of different engines differ in the last bits."""
         if isinstance(self.engine, NativeEngine):
             library = self.engine.library
-            if library.precision != "float32":
-                return f"native {library.precision} by {library.kind}"
-            return "native" if library.same_bits else "native without FMA"
-        if not isinstance(self.engine, PortableEngine):
-            return "plain"
-        return "portable" if self.engine.library is None else "fused"
+            if library.precision == "bfloat16":
+                return f"native bfloat16 by {library.kind}"
+            name = "native" if library.precision == "float32" else "native int8"
+            return name if library.same_bits else f"{name} without FMA"
+        return "portable" if isinstance(self.engine, PortableEngine) else "plain"
 
     def run(self, sentences: Sequence[Sentence], selection: Selection, max_rows: int | None = None) -> Iterator[Floats]:
         """Vectors of each sentence, in order; all start from the same state, and duplicates are computed once."""

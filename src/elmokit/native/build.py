@@ -37,6 +37,18 @@ _KINDS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 _PER_KIND = ("infer.c", "pack.c", "train.c", "train_encoder.c")
 _OLDEST_GLIBC = 17  # 2.17: what installers still look for (manylinux2014)
+_INFERENCE_KINDS: dict[str, dict[str, tuple[str, ...]]] = {
+    "x86_64": {
+        "int8baseline": (),
+        "int8avx2": _AVX2,
+        "int8avxvnni": (*_AVX2, "-mavxvnni"),
+        "int8avx512": _AVX512,
+        "int8vnni": (*_AVX512, "-mavx512vnni"),
+        "int8amx": (*_AVX512, "-mamx-tile", "-mamx-int8"),
+        "amxbf16": (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16"),
+    }
+}
+"""Kinds that only infer.c is compiled for; the others also train."""
 _TILES = (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-bf16")
 
 
@@ -48,7 +60,7 @@ def source_hash() -> str:
     """Identifies the sources and the way they are compiled, so that a library of another version is never used."""
     sources = sorted(path for path in FOLDER.iterdir() if path.suffix in (".c", ".h"))
     key = hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sources))
-    key.update(repr((_FLAGS, _KINDS, _PER_KIND, _TILES)).encode())
+    key.update(repr((_FLAGS, _KINDS, _PER_KIND, _INFERENCE_KINDS, _TILES)).encode())
     return key.hexdigest()[:16]
 
 
@@ -69,6 +81,9 @@ def build_library(output: Path = LIBRARY, seconds: float = SECONDS) -> list[str]
         raise BuildError(f"there are no sources for processors of kind {platform.machine()!r}")
     with tempfile.TemporaryDirectory(prefix="elmokit-build-") as folder:
         units = [(kind, name, (*flags, f"-DKIND_{kind}")) for kind, flags in kinds.items() for name in _PER_KIND]
+        more = _INFERENCE_KINDS.get(platform.machine(), {})
+        units += [(kind, "infer.c", (*flags, f"-DKIND_{kind}")) for kind, flags in more.items()]
+        units += [("amxbf16", "pack.c", (*more["amxbf16"], "-DKIND_amxbf16"))] if "amxbf16" in more else []
         if platform.machine() == "x86_64":
             units.append(("amx", "tiles.c", _TILES))
         objects: dict[str, list[str]] = {}

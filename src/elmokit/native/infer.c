@@ -1,4 +1,4 @@
-/* Products, LSTM steps and the character CNN, for embedding: in float32, and with factors rounded to bfloat16.
+/* Products, LSTM steps and the character CNN, for embedding: in float32, bfloat16 and int8.
 
    Notation: n rows, K inputs and M outputs of a product, H cells, P width of a layer's output.
 
@@ -16,94 +16,35 @@
    output and candidate columns of 16 cells, so that one call has all four gates of a cell in registers. Columns that
    fill up the last panel are zero, and are never stored.
 
-   In bfloat16 a factor is a pair of numbers for two neighboring k, rounded to nearest; the instruction adds their products
-   to a float32 sum. Sums still run in the order of K, so a number depends neither on the batch nor on threads. Below, K
-   counts factors. */
+   factors.h says what bfloat16 and int8 do instead. Their numbers do not depend on the other rows, on blocks or on threads
+   either; those of int8 are also the same on every processor with fused multiply-adds. Below, K counts factors. */
 
-#include "vectors.h"
-
-#if defined(KIND_avx512bf16)
-enum { PER_FACTOR = 2 };
-typedef uint32_t factor;
-typedef ints factors; /* one for each lane */
-INLINE factors load_factors(const factor *from) { return (ints)_mm512_loadu_si512(from); }
-INLINE factors splat_factor(factor x) { return (ints)_mm512_set1_epi32(x); }
-INLINE vec multiply_add(factors x, factors column, vec total) {
-    return (vec)_mm512_dpbf16_ps((__m512)total, (__m512bh)x, (__m512bh)column);
-}
-
-/* The first `lanes` lanes as numbers in bfloat16, and a zero if that is needed to fill a pair. */
-INLINE void store_rounded(factor *to, int64_t offset, vec x, int64_t lanes) {
-    uint16_t buffer[LANES];
-    uint16_t *place = (uint16_t *)to + offset;
-    __m256i rounded = (__m256i)_mm512_cvtneps_pbh((__m512)x);
-    if (lanes >= LANES) {
-        _mm256_storeu_si256((__m256i *)place, rounded);
-    } else if (lanes > 0) {
-        _mm256_storeu_si256((__m256i *)buffer, rounded);
-        memcpy(place, buffer, lanes * sizeof(uint16_t));
-        if (lanes % 2) place[lanes] = 0;
-    }
-}
-
-/* Rows (n, width) as factors in `scratch`. */
-static const factor *to_factors(int64_t n, int64_t width, const float *rows, const int64_t *index, int64_t stride,
-                                factor *scratch) {
-    int64_t size = (width + 1) / 2;
-    for (int64_t row = 0; row < n; ++row)
-        for (int64_t k = 0; k < width; k += LANES)
-            store_rounded(scratch + row * size, k, load_some(rows + (index ? index[row] : row) * stride + k, width - k),
-                          width - k);
-    return scratch;
-}
-#else
-enum { PER_FACTOR = 1 };
-typedef float factor;
-typedef vec factors;
-INLINE factors load_factors(const factor *from) { return load(from); }
-INLINE factors splat_factor(factor x) { return splat(x); }
-INLINE vec multiply_add(factors x, factors column, vec total) { return FMA(x, column, total); }
-INLINE void store_rounded(factor *to, int64_t offset, vec x, int64_t lanes) { store_some(to + offset, x, lanes); }
-#endif
-
-INLINE int64_t num_factors(int64_t width) { return (width + PER_FACTOR - 1) / PER_FACTOR; }
+#include "factors.h"
 
 /* ---- products ------------------------------------------------------------------------------------------------- */
 
-/* Continue the chains of R rows and of the columns q .. q + LANES of each group of a panel, over K inputs. */
-INLINE void chain(int R, int64_t K, const factor *const *rows, const factor *panel, vec totals[][4]) {
-    for (int64_t k = 0; k < K; ++k) {
-        factors column[4];
-        UNROLL for (int g = 0; g < 4; ++g) column[g] = load_factors(panel + k * PANEL + g * GROUP);
-        UNROLL for (int r = 0; r < R; ++r) {
-            factors x = splat_factor(rows[r][k]);
-            UNROLL for (int g = 0; g < 4; ++g) totals[r][g] = multiply_add(x, column[g], totals[r][g]);
-        }
-    }
-}
-
 typedef struct {
-    int64_t n, K, M;
-    const factor *rows;    /* (…, K), each `stride` after the one before */
-    const int64_t *index;  /* (n,) which rows; null: in order */
-    int64_t stride;
-    const factor *panels;
-    const float *start;    /* (panels, 64) where the chains begin; null: at zero */
-    float *out;            /* (n, M), each row `out_stride` after the one before */
+    int64_t n, M;
+    row_set rows;
+    matrix right;
+    const float *start; /* (panels, 64) where the chains begin; null: at zero */
+    float *out;         /* (n, M), each row `out_stride` after the one before */
     int64_t out_stride;
-    float limit;           /* results are clamped to it */
+    float limit;        /* results are clamped to it */
 } product_job;
 
-INLINE void product_rows(int R, const product_job *job, int64_t first, int64_t panel, int64_t q) {
+INLINE void product_rows(int R, int planes, const product_job *job, int64_t first, int64_t panel, int64_t q) {
     const factor *rows[ROWS];
+    const row_set *from = &job->rows;
     vec totals[ROWS][4];
     UNROLL for (int r = 0; r < R; ++r) {
-        int64_t row = job->index ? job->index[first + r] : first + r;
-        rows[r] = job->rows + row * job->stride;
+        int64_t row = from->index ? from->index[first + r] : first + r;
+        UNROLL for (int plane = 0; plane < planes; ++plane)
+            rows[r * planes + plane] = from->first + (row * planes + plane) * from->stride;
         UNROLL for (int g = 0; g < 4; ++g)
             totals[r][g] = job->start ? load(job->start + panel * PANEL + g * GROUP + q) : (vec){0};
     }
-    chain(R, job->K, rows, job->panels + panel * job->K * PANEL + q, totals);
+    chain(R, planes, &job->right, panel, q, rows, OWN_SCALES ? from->scales + first : 0, totals);
     UNROLL for (int r = 0; r < R; ++r) {
         float *out = job->out + (first + r) * job->out_stride;
         UNROLL for (int g = 0; g < 4; ++g) {
@@ -113,76 +54,109 @@ INLINE void product_rows(int R, const product_job *job, int64_t first, int64_t p
     }
 }
 
-static void multiply(const product_job *job) {
+INLINE void multiply(int planes, const product_job *job) {
     for (int64_t panel = 0; panel * PANEL < job->M; ++panel)
         for (int64_t q = 0; q < GROUP; q += LANES) {
-            int64_t row = 0;
-            for (; row + ROWS <= job->n; row += ROWS) product_rows(ROWS, job, row, panel, q);
-            for (; row + 2 <= job->n; row += 2) product_rows(2, job, row, panel, q);
-            for (; row < job->n; ++row) product_rows(1, job, row, panel, q);
+#define CALL(R, row) product_rows(R, planes, job, row, panel, q)
+            IN_BLOCKS(job->n, ROWS / planes, CALL);
+#undef CALL
         }
 }
 
 /* out (n, M) = rows (n, width) @ matrix, begun at `start` and clamped to `limit`. `scratch` holds the rows as factors. */
 void NAME(product)(int64_t n, int64_t width, int64_t M, const float *rows, const int64_t *index, int64_t stride,
-                   const factor *panels, const float *start, float *out, int64_t out_stride, float limit,
+                   const weight *panels, const float *start, float *out, int64_t out_stride, float limit,
                    factor *scratch) {
     MODES_BEGIN;
-#if defined(KIND_avx512bf16)
-    const factor *factors = to_factors(n, width, rows, index, stride, scratch);
-    product_job job = {n, num_factors(width), M, factors, 0, num_factors(width), panels, start, out, out_stride, limit};
-#else
-    (void)scratch;
-    product_job job = {n, width, M, rows, index, stride, panels, start, out, out_stride, limit};
-#endif
-    multiply(&job);
+    TILES_BEGIN;
+    product_job job = {n, M, to_factors(n, width, rows, index, stride, scratch),
+                       {num_factors(width), BLOCK_GATES, panels}, start, out, out_stride, limit};
+    multiply(1, &job);
+    TILES_END;
     MODES_END;
 }
 
 /* ---- LSTM steps ----------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    int64_t H, K;
-    const factor *recurrent; /* panels of (K, 4H) */
+    int64_t H;
+    matrix recurrent;
     const float *inputs;     /* (…, panels, 64) the chains so far: bias and input */
     const int64_t *places;   /* (n,) which rows of inputs; null: in order */
-    const factor *h;         /* (n, K) */
+    row_set h;               /* (n, P) */
     float *c;                /* (n, H) */
     factor *memory;          /* (n, H) as factors, or null */
     float *out;              /* (n, H), or null */
     float limit;
 } gates_job;
 
-INLINE void gates_rows(int R, const gates_job *job, int64_t first, int64_t panel, int64_t q) {
+INLINE void store_memory(factor *memory, float *scales, int64_t H, int64_t row, int64_t number, vec out) {
+    factor *to = memory + row * PLANES * num_factors(H);
+#if defined(INT8)
+    ints steps = nearest(out * splat(16383.0f)), bad = out != out;
+    store_pieces((piece *)to + number, (steps >> 7) + OFFSET);
+    store_pieces((piece *)(to + num_factors(H)) + number, steps & 127);
+    int32_t any = 0;
+    for (int lane = 0; lane < LANES; ++lane) any |= bad[lane] & -(number + lane < H);
+    if (any) scales[row] = __builtin_nanf("");
+#elif defined(BFLOAT16)
+    (void)scales;
+    store_rounded(to, number, out, H - number);
+#else
+    (void)scales;
+    store_some(to + number, out, H - number);
+#endif
+}
+
+INLINE void gates_rows(int R, const gates_job *job, int64_t n, int64_t first, int64_t panel, int64_t q,
+                       float *scales) {
     const factor *rows[ROWS];
     vec totals[ROWS][4];
-    int64_t width = (job->H + GROUP - 1) / GROUP * PANEL;
+    int64_t width = round_up(job->H, GROUP) * 4;
     UNROLL for (int r = 0; r < R; ++r) {
         int64_t place = job->places ? job->places[first + r] : first + r;
         const float *begun = job->inputs + place * width + panel * PANEL + q;
-        rows[r] = job->h + (first + r) * job->K;
+        rows[r] = job->h.first + (first + r) * job->h.stride;
         UNROLL for (int g = 0; g < 4; ++g) totals[r][g] = load(begun + g * GROUP);
     }
-    chain(R, job->K, rows, job->recurrent + panel * job->K * PANEL + q, totals);
     int64_t number = panel * GROUP + q, lanes = job->H - number;
-    UNROLL for (int r = 0; r < R; ++r) {
+    for (int64_t row = first + R; row < first + 2 * R && row < n; ++row) { /* what the next call reads, from far away */
+        const float *begun = job->inputs + (job->places ? job->places[row] : row) * width + panel * PANEL + q;
+        UNROLL for (int g = 0; g < 4; ++g) __builtin_prefetch(begun + g * GROUP);
+        __builtin_prefetch(job->c + row * job->H + number, 1);
+    }
+    chain(R, 1, &job->recurrent, panel, q, rows, OWN_SCALES ? job->h.scales + first : 0, totals);
+    _Pragma("GCC unroll 1") for (int r = 0; r < R; ++r) {
         int64_t place = (first + r) * job->H + number;
         vec c = load_some(job->c + place, lanes);
         vec out = cell(totals[r][0], totals[r][1], totals[r][2], totals[r][3], &c, job->limit);
         store_some(job->c + place, c, lanes);
-        if (job->memory) store_rounded(job->memory + (first + r) * num_factors(job->H), number, out, lanes);
+        if (job->memory) store_memory(job->memory, scales, job->H, first + r, number, out);
         if (job->out) store_some(job->out + place, out, lanes);
     }
 }
 
-static void step_gates(const gates_job *job, int64_t n) {
+static void step_gates(const gates_job *job, int64_t n, float *scales) {
     for (int64_t panel = 0; panel * GROUP < job->H; ++panel)
         for (int64_t q = 0; q < GROUP && panel * GROUP + q < job->H; q += LANES) {
-            int64_t row = 0;
-            for (; row + ROWS <= n; row += ROWS) gates_rows(ROWS, job, row, panel, q);
-            for (; row + 2 <= n; row += 2) gates_rows(2, job, row, panel, q);
-            for (; row < n; ++row) gates_rows(1, job, row, panel, q);
+#define CALL(R, row) gates_rows(R, job, n, row, panel, q, scales)
+            IN_BLOCKS(n, ROWS, CALL);
+#undef CALL
         }
+}
+
+/* Prepares `memory` for n rows, and returns their scales: the same for all, unless a number will not be finite. */
+static float *begin_memory(factor *memory, int64_t n, int64_t H) {
+#if defined(INT8)
+    float *scales = (float *)(memory + round_up(n * PLANES, TILE_ROWS) * num_factors(H));
+    for (int64_t row = 0; row < n; ++row) scales[row] = 1.0f / 16383.0f;
+    return scales;
+#elif defined(BFLOAT16)
+    for (int64_t row = 0; row < n; ++row) fill_row(memory + row * num_factors(H), H);
+#else
+    (void)memory, (void)n, (void)H;
+#endif
+    return 0;
 }
 
 /* Steps of a layer. Tokens are packed as in elmokit/model/packing.py: step s has the rows 0 .. sizes[s] - 1. `inputs`
@@ -191,11 +165,12 @@ static void step_gates(const gates_job *job, int64_t n) {
    updated, and `y` (N, P) receives the outputs. `projection` has the panels of (H, P), or is null; then P equals H.
    `memory` (B, H) and `scratch` (B, P) hold factors. Limits of infinity do not clamp. */
 void NAME(steps)(int64_t num_steps, const int64_t *sizes, int64_t H, int64_t P, const float *inputs,
-                 const int64_t *places, const uint8_t *starts, const factor *recurrent, const factor *projection,
+                 const int64_t *places, const uint8_t *starts, const weight *recurrent, const weight *projection,
                  const float *first_h, const float *first_c, float *h, float *c, float *y, factor *memory,
                  factor *scratch, float cell_limit, float projection_limit) {
     MODES_BEGIN;
-    int64_t token = 0, width = (H + GROUP - 1) / GROUP * PANEL;
+    TILES_BEGIN;
+    int64_t token = 0, width = round_up(H, GROUP) * 4;
     for (int64_t step = 0; step < num_steps; ++step) {
         int64_t n = sizes[step];
         for (int64_t row = 0; starts && row < n; ++row)
@@ -203,38 +178,35 @@ void NAME(steps)(int64_t num_steps, const int64_t *sizes, int64_t H, int64_t P, 
                 memcpy(h + row * P, first_h + row * P, P * sizeof(float));
                 memcpy(c + row * H, first_c + row * H, H * sizeof(float));
             }
-#if defined(KIND_avx512bf16)
-        const factor *last = to_factors(n, P, h, 0, P, scratch);
-#else
-        const factor *last = h;
-        (void)scratch;
-#endif
         float *out = y + token * P;
-        gates_job gates = {H, num_factors(P), recurrent, places ? inputs : inputs + token * width,
-                           places ? places + token : 0, last, c, projection ? memory : 0, projection ? 0 : out,
-                           cell_limit};
-        step_gates(&gates, n);
+        gates_job gates = {H, {num_factors(P), BLOCK_GATES, recurrent}, places ? inputs : inputs + token * width,
+                           places ? places + token : 0, to_factors(n, P, h, 0, P, scratch), c, projection ? memory : 0,
+                           projection ? 0 : out, cell_limit};
+        float *scales = projection ? begin_memory(memory, n, H) : 0;
+        step_gates(&gates, n, scales);
         if (projection) {
-            int64_t K = num_factors(H);
-            product_job job = {n, K, P, memory, 0, K, projection, 0, out, P, projection_limit};
-            multiply(&job);
+            row_set rows = {memory, 0, num_factors(H), scales};
+            product_job job = {n, P, rows, {num_factors(H), BLOCK_MEMORY, projection}, 0, out, P, projection_limit};
+            multiply(PLANES, &job);
         }
         memcpy(h, out, n * P * sizeof(float));
         token += n;
     }
+    TILES_END;
     MODES_END;
 }
 
+#if !defined(INT8) && !defined(TILES) /* words are computed in float32 there, or by dot products */
 /* ---- character CNN -------------------------------------------------------------------------------------------- */
 
-INLINE void convolve_rows(int R, int64_t K, int64_t dim, const factor *word, const factor *panel, vec most[4]) {
+INLINE void convolve_rows(int R, int64_t K, int64_t dim, const factor *word, const weight *panel, vec most[4]) {
     const factor *rows[ROWS];
     vec totals[ROWS][4];
     UNROLL for (int r = 0; r < R; ++r) {
         rows[r] = word + r * dim;
         UNROLL for (int g = 0; g < 4; ++g) totals[r][g] = (vec){0};
     }
-    chain(R, K, rows, panel, totals);
+    add_products(R, K, rows, panel, totals);
     UNROLL for (int r = 0; r < R; ++r)
         UNROLL for (int g = 0; g < 4; ++g) { /* NaN stays */
             vec x = totals[r][g], old = most[g];
@@ -245,28 +217,21 @@ INLINE void convolve_rows(int R, int64_t K, int64_t dim, const factor *word, con
 /* One group of filters: out (n, M) = the largest product of any `width` neighboring characters, plus the bias, and the
    activation (1: relu, 0: tanh). `words` is (n, columns, dim), and `scratch` holds it as factors. */
 void NAME(convolve)(int64_t n, int64_t columns, int64_t dim, int64_t width, int64_t M, const float *words,
-                    const factor *panels, const float *bias, float *out, int64_t out_stride, int relu,
+                    const weight *panels, const float *bias, float *out, int64_t out_stride, int relu,
                     factor *scratch) {
     MODES_BEGIN;
-#if defined(KIND_avx512bf16)
-    const factor *all = to_factors(n * columns, dim, words, 0, dim, scratch);
-#else
-    const factor *all = words;
-    (void)scratch;
-#endif
+    const factor *all = to_factors(n * columns, dim, words, 0, dim, scratch).first;
     int64_t size = num_factors(dim), K = width * size, positions = columns - width + 1;
     for (int64_t panel = 0; panel * PANEL < M; ++panel)
         for (int64_t q = 0; q < GROUP; q += LANES)
             for (int64_t word = 0; word < n; ++word) {
-                const factor *characters = all + word * columns * size, *weights = panels + panel * K * PANEL + q;
+                const factor *characters = all + word * columns * size;
+                const weight *weights = panels + panel * K * PANEL + q;
                 vec most[4];
                 UNROLL for (int g = 0; g < 4; ++g) most[g] = splat(-__builtin_inff());
-                int64_t row = 0;
-                for (; row + ROWS <= positions; row += ROWS)
-                    convolve_rows(ROWS, K, size, characters + row * size, weights, most);
-                for (; row + 2 <= positions; row += 2)
-                    convolve_rows(2, K, size, characters + row * size, weights, most);
-                for (; row < positions; ++row) convolve_rows(1, K, size, characters + row * size, weights, most);
+#define CALL(R, row) convolve_rows(R, K, size, characters + (row) * size, weights, most)
+                IN_BLOCKS(positions, ROWS, CALL);
+#undef CALL
                 UNROLL for (int g = 0; g < 4; ++g) {
                     int64_t column = panel * PANEL + g * GROUP + q;
                     vec x = most[g] + load(bias + column);
@@ -287,3 +252,4 @@ void NAME(highway)(int64_t size, const float *t, const float *c, float *x) {
     }
     MODES_END;
 }
+#endif

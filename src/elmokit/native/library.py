@@ -21,10 +21,43 @@ from torch.nn.functional import pad
 from elmokit.errors import ConfigError
 from elmokit.native.build import LIBRARY, source_hash
 
-FEATURES = {1: "AVX2", 2: "AVX-512", 4: "VNNI", 8: "AVX512-BF16", 16: "AMX-BF16", 32: "AMX-INT8"}
+Precision = Literal["float32", "bfloat16", "int8"]
+"""Precision of products in inference; sums are float32, or exact (int8)."""
+FEATURES = {
+    1: "AVX2",
+    64: "AVX-VNNI",
+    2: "AVX-512",
+    4: "AVX512-VNNI",
+    8: "AVX512-BF16",
+    16: "AMX-BF16",
+    32: "AMX-INT8",
+}
 """What `elmokit_features` reports, by bit."""
-LIMITS = {"baseline": 0, "avx2": 1, "avx512": 1 | 2 | 4, "avx512bf16": 1 | 2 | 4 | 8, "amx": 63}
+LIMITS = {
+    "baseline": 0,
+    "avx2": 1,
+    "avxvnni": 1 | 64,
+    "avx512": 1 | 2,
+    "vnni": 1 | 2 | 4 | 64,
+    "avx512bf16": 1 | 2 | 4 | 8 | 64,
+    "amx": 127,
+}
 """The features that each value of `ELMOKIT_CPU` allows."""
+KINDS: dict[Precision, tuple[tuple[str, int], ...]] = {
+    "float32": (("avx512", 2), ("avx2", 1), ("neon", 0), ("baseline", 0)),
+    "bfloat16": (("amxbf16", 16 | 8), ("avx512bf16", 8)),
+    "int8": (
+        ("int8amx", 32),
+        ("int8vnni", 4),
+        ("int8avx512", 2),
+        ("int8avxvnni", 64),
+        ("int8avx2", 1),
+        ("int8baseline", 0),
+    ),
+}
+"""The kinds of each precision and the features that they need, best first."""
+_BLOCK_GATES, _BLOCK_MEMORY = 512, 128
+"""Inputs that share a scale in int8; see factors.h."""
 _UNLIMITED = float("inf")
 
 
@@ -44,9 +77,7 @@ class NativeLibrary:
         UnusableLibraryError: if the file is missing, damaged or of another version, or lacks the precision.
     """
 
-    def __init__(
-        self, path: Path = LIBRARY, limit: str | None = None, precision: Literal["float32", "bfloat16"] = "float32"
-    ) -> None:
+    def __init__(self, path: Path = LIBRARY, limit: str | None = None, precision: Precision = "float32") -> None:
         self.precision = precision
         if not path.exists():
             raise UnusableLibraryError("it was not built when elmokit was installed (needs a C compiler)")
@@ -65,21 +96,21 @@ class NativeLibrary:
         except (OSError, AttributeError) as error:
             raise UnusableLibraryError(f"it is damaged ({error})") from error
         self._library = library
-        has_tiles = self.features & 16 and hasattr(library, "elmokit_tiles_ready") and library.elmokit_tiles_ready()
+        has_tiles = self.features & 16 and _tiles_ready(library)
         self.tile_functions = library if has_tiles else None
         """The library, where products by AMX tiles can be used."""
 
     def _best_kind(self, library: ctypes.CDLL) -> str:
-        if self.precision == "bfloat16":
-            if not self.features & 8:
-                raise UnusableLibraryError("this processor has no instructions for bfloat16 (AVX512-BF16)")
-            if not hasattr(library, "elmokit_product_avx512bf16"):
-                raise UnusableLibraryError("the compiler that built the library does not know AVX512-BF16")
-            return "avx512bf16"
-        for kind, feature in (("avx512", 2), ("avx2", 1)):
-            if self.features & feature and hasattr(library, f"elmokit_product_{kind}"):
+        kinds = [kind for kind, needed in KINDS[self.precision] if self.features & needed == needed]
+        if not kinds:
+            raise UnusableLibraryError("this processor has no instructions for bfloat16 (AVX512-BF16)")
+        for kind in kinds:
+            uses_tiles = "amx" in kind
+            if hasattr(library, f"elmokit_product_{kind}") and not (uses_tiles and not _tiles_ready(library)):
                 return kind
-        return "neon" if hasattr(library, "elmokit_product_neon") else "baseline"
+        if self.precision == "bfloat16":
+            raise UnusableLibraryError("the compiler that built the library does not know AVX512-BF16")
+        raise UnusableLibraryError(f"it has no {self.precision} products for this kind of processor")
 
     def _declare(self, library: ctypes.CDLL) -> dict[str, Any]:
         """The functions of the selected kind, by name."""
@@ -95,21 +126,23 @@ class NativeLibrary:
             "train_convolve_back": [size] * 5 + [pointer] * 5 + [size] + [pointer] * 3 + [ctypes.c_int],
             "train_highway": [size] * 2 + [pointer] * 3,
             "train_highway_back": [size] * 2 + [pointer] * 5,
-            "cell": [size] * 2 + [pointer] * 5 + [number],
             "train_cell": [size] * 2 + [pointer] * 4 + [number],
             "train_back": [size] * 2 + [pointer] * 6 + [number],
         }
         functions = {}
         for name, types in arguments.items():
-            function = getattr(library, f"elmokit_{name}_{self.kind}")
+            if self.precision == "int8" and name not in ("product", "steps"):
+                continue  # words are computed in float32
+            kind = "avx512bf16" if self.kind == "amxbf16" and name not in ("product", "steps", "pack") else self.kind
+            function = getattr(library, f"elmokit_{name}_{kind}")
             function.argtypes, function.restype = types, None
             functions[name] = function
         return functions
 
     @property
     def same_bits(self) -> bool:
-        """Whether float32 vectors have the promised bits: the baseline kind has no fused multiply-add."""
-        return self.kind != "baseline"
+        """Whether float32 and int8 vectors have the promised bits: the baseline has no fused multiply-add."""
+        return self.kind not in ("baseline", "int8baseline")
 
     def product(
         self,
@@ -175,7 +208,7 @@ class NativeLibrary:
             y: receives the outputs.
         """
         h, c = state
-        memory = torch.empty(len(c) * (c.shape[1] + 1), dtype=torch.float32)
+        memory = self._room(*c.shape, planes=2)
         pointers = (inputs, places, starts, *panels, *first, h, c, y, memory, self._room(*h.shape))
         self._functions["steps"](
             len(sizes),
@@ -193,7 +226,9 @@ class NativeLibrary:
         self._functions["convolve"](*words.shape, width, out.shape[1], *pointers, out.stride(0), relu, _address(room))
 
     def pack(self, matrix: Tensor) -> Tensor:
-        """A matrix (K, M) in panels of 64 columns; see pack.c."""
+        """A matrix (K, M) in panels of 64 columns; see pack.c. In int8, one for the outputs of cells."""
+        if self.precision == "int8":
+            return _pack_bytes(matrix, _BLOCK_MEMORY, self._per_factor)
         panels = self.new_panels(*matrix.shape)
         self.pack_rows(matrix, panels, len(matrix))
         return panels
@@ -202,9 +237,9 @@ class NativeLibrary:
         """Memory for a packed matrix (depth, width)."""
         if self.precision == "float32":
             return torch.empty(-(-width // 64), depth, 64)
-        panels = torch.empty(-(-width // 64), -(-depth // 2), 64, dtype=torch.int32)  # pairs of bfloat16
-        if depth % 2:
-            panels[:, -1] = 0  # the last row has no partner
+        pairs = -(-depth // 32) * 16 if self.kind == "amxbf16" else -(-depth // 2)
+        panels = torch.empty(-(-width // 64), pairs, 64, dtype=torch.int32)  # pairs of bfloat16
+        panels[:, depth // 2 :] = 0  # what fills up the last pair or tile
         return panels
 
     def pack_rows(self, matrix: Tensor, panels: Tensor, depth: int, first: int = 0) -> None:
@@ -219,33 +254,33 @@ class NativeLibrary:
 
     def pack_gates(self, matrix: Tensor) -> Tensor:
         """A layer's matrix (P, 4H) in panels, each with the four gates of 16 cells."""
+        if self.precision == "int8":
+            return _pack_bytes(order_gates(matrix), _BLOCK_GATES, self._per_factor)
         return self.pack(order_gates(matrix))
 
     def pack_filters(self, weight: Tensor) -> Tensor:
         """The filters (width, D, F) of the character CNN in panels."""
         missing = weight.shape[1] % 2 if self.precision == "bfloat16" else 0
-        return self.pack(pad(weight, (0, 0, 0, missing)).flatten(0, 1))
+        filters = pad(weight, (0, 0, 0, missing)).flatten(0, 1)
+        return self.pack(filters)
 
-    def _room(self, rows: int, width: int) -> Tensor | None:
-        """Scratch memory for rows that the library rounds."""
-        return None if self.precision == "float32" else torch.empty(rows, (width + 1) // 2, dtype=torch.int32)
+    @property
+    def _per_factor(self) -> int:
+        """Numbers of a row that an int8 kind multiplies at once."""
+        return 4 if self.kind in ("int8amx", "int8vnni", "int8avxvnni") else 2
+
+    def _room(self, rows: int, width: int, planes: int = 1) -> Tensor | None:
+        """Memory for rows of factors: those that the library rounds, or the outputs of cells (`planes` = 2)."""
+        if self.precision == "float32":
+            return torch.empty(rows, width, dtype=torch.float32) if planes == 2 else None
+        if self.precision == "bfloat16":
+            return torch.empty(_round_up(rows, 16), _round_up(width, 32) // 2, dtype=torch.int32)
+        size = _round_up(rows * planes, 16) * (_round_up(width, 64) // self._per_factor)
+        return torch.empty(size + rows, dtype=torch.int32)  # a scale for each row
 
     def highway(self, transform: Tensor, carry: Tensor, x: Tensor) -> None:
         """Update x (n, F) from the two products (n, F) of a highway."""
         self._functions["highway"](x.numel(), transform.data_ptr(), carry.data_ptr(), x.data_ptr())
-
-    def cell(
-        self,
-        gates: Tensor,
-        inputs: Tensor,
-        places: Tensor | None,
-        c: Tensor,
-        out: Tensor,
-        clip: float | None,
-    ) -> None:
-        """A step whose products exist: `c` (n, H) and `out` (n, H) from gates (n, 4H) and rows of inputs (…, 4H)."""
-        pointers = map(_address, (gates, inputs, places, c, out))
-        self._functions["cell"](*c.shape, *pointers, _UNLIMITED if clip is None else clip)
 
     def train_convolve(
         self, words: Tensor, weight: Tensor, bias: Tensor, out: Tensor, places: Tensor, *, relu: bool
@@ -320,8 +355,17 @@ def _address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
+def _tiles_ready(library: ctypes.CDLL) -> bool:
+    """Whether the library has tiles and the operating system lets this process use them."""
+    return hasattr(library, "elmokit_tiles_ready") and bool(library.elmokit_tiles_ready())
+
+
+def _round_up(size: int, to: int) -> int:
+    return -(-size // to) * to
+
+
 @cache
-def _load(precision: Literal["float32", "bfloat16"] = "float32") -> tuple[NativeLibrary | None, str]:
+def _load(precision: Precision = "float32") -> tuple[NativeLibrary | None, str]:
     if os.environ.get("ELMOKIT_NATIVE") == "0":
         return None, "switched off (ELMOKIT_NATIVE=0)"
     limit = os.environ.get("ELMOKIT_CPU") or None
@@ -337,12 +381,12 @@ def _load(precision: Literal["float32", "bfloat16"] = "float32") -> tuple[Native
     return library, f"{library.kind}; the processor has {names}" + (f" (ELMOKIT_CPU={limit})" if limit else "")
 
 
-def find_library(precision: Literal["float32", "bfloat16"] = "float32") -> NativeLibrary | None:
+def find_library(precision: Precision = "float32") -> NativeLibrary | None:
     """The native library for a precision, or None where it cannot be used."""
     return _load(precision)[0]
 
 
-def require_library(precision: Literal["bfloat16"]) -> NativeLibrary:
+def require_library(precision: Literal["bfloat16", "int8"]) -> NativeLibrary:
     """The native library for a precision that only it computes.
 
     Raises:
@@ -370,3 +414,20 @@ def order_gates(gates: Tensor) -> Tensor:
     parts = gates.unflatten(-1, (4, -1))  # (…, 4, H)
     cells: Tensor = pad(parts, (0, -parts.shape[-1] % 16)).unflatten(-1, (-1, 16))  # (…, 4, panels, 16)
     return cells.transpose(-3, -2).flatten(-3).contiguous()  # (…, panels · 64)
+
+
+def _pack_bytes(matrix: Tensor, block: int, per_factor: int) -> Tensor:
+    """A matrix (K, M) as bytes in panels, as factors.h describes; each column has a scale per block of inputs."""
+    padded = pad(matrix, (0, -matrix.shape[1] % 64, 0, -len(matrix) % 64))
+    panels = padded.unflatten(1, (-1, 64)).transpose(0, 1)  # (panels, K, 64)
+    parts = []
+    for part in panels.split(block, dim=1):
+        largest = part.abs().amax(1)  # (panels, 64)
+        scales = torch.where(largest < torch.inf, largest / 127, torch.nan)
+        steps = torch.where(scales > 0, scales, 1)[:, None]
+        rounded = (part / steps).round().nan_to_num_(0, 0, 0).to(torch.int8)  # (panels, block, 64)
+        offset = 128 if per_factor == 4 else 0
+        corrections = rounded.sum(1, dtype=torch.int32) * -offset  # (panels, 64)
+        factors = rounded.unflatten(1, (-1, per_factor)).transpose(2, 3).contiguous()  # (panels, …, 64, per_factor)
+        parts += [corrections.view(torch.int8), scales.view(torch.int8), factors.flatten(1)]
+    return torch.cat(parts, dim=1)

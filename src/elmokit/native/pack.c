@@ -1,13 +1,11 @@
 /* Matrices in panels of 64 columns, as the products of infer.c read them: each panel is (depth, 64), and columns that fill
    up the last one are zero. In bfloat16 two neighboring rows share a factor, the earlier one in its lower half. */
 
-#include "vectors.h"
+#include "factors.h"
 
-enum { BLOCK = 32 };
+enum { BLOCK = 32 }; /* rows that are turned around together */
 
-#if defined(KIND_avx512bf16)
-#define ROUNDED 1
-typedef uint32_t factor;
+#if defined(BFLOAT16)
 
 INLINE __m512i round_16(const float *from) {
     return _mm512_cvtepu16_epi32((__m256i)_mm512_cvtneps_pbh(_mm512_loadu_ps(from)));
@@ -35,8 +33,6 @@ static void store_block(int64_t rows, const float *block, int64_t stride, factor
     if (row < rows) store_half(block + row * stride, panel + (k + row) / 2 * PANEL, 0);
 }
 #else
-#define ROUNDED 0
-typedef float factor;
 
 static void store_block(int64_t rows, const float *block, int64_t stride, factor *panel, int64_t k) {
     for (int64_t row = 0; row < rows; ++row) memcpy(panel + (k + row) * PANEL, block + row * stride, PANEL * sizeof(float));
@@ -94,7 +90,7 @@ void NAME(transpose)(int64_t rows, int64_t columns, const float *from, int64_t s
 void NAME(pack)(int64_t K, int64_t M, const float *from, int64_t row_stride, int64_t column_stride, int64_t depth,
                 int64_t first, factor *to) {
     float buffer[BLOCK * PANEL];
-    int64_t size = (ROUNDED ? (depth + 1) / 2 : depth) * PANEL;
+    int64_t size = num_factors(depth) * PANEL;
     for (int64_t column = 0; column < M; column += PANEL, to += size) {
         int64_t columns = M - column < PANEL ? M - column : PANEL;
         for (int64_t begin = 0; begin < K; begin += BLOCK) {

@@ -4,7 +4,7 @@
    filter has K = width D weights; F filters of all groups. Sums are float32 in every precision: only the products of the
    highways, which are products of infer.c, are rounded. */
 
-#include "vectors.h"
+#include "factors.h"
 
 /* The chains of R neighboring positions of a word, for the columns q .. q + LANES of each quarter of a panel: keep the
    largest product and its place. */

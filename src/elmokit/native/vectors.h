@@ -15,39 +15,83 @@
 #include <immintrin.h>
 #endif
 
-#if defined(KIND_avx512bf16)
-#define NAME(name) elmokit_##name##_avx512bf16
-#define KIND_avx512 1
-#elif defined(KIND_avx512)
-#define NAME(name) elmokit_##name##_avx512
-#endif
-
+/* Kinds: NAME is the suffix of functions, LANES the width of a vector, ROWS how many rows a product has in registers. */
 #if defined(KIND_avx512)
-#define LANES 16
-#define ROWS 6
-#define FMA(a, b, c) ((vec)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#define NAME(name) elmokit_##name##_avx512
+#define WITH_AVX512
+#elif defined(KIND_avx512bf16)
+#define NAME(name) elmokit_##name##_avx512bf16
+#define WITH_AVX512
+#define BFLOAT16
+#elif defined(KIND_amxbf16)
+#define NAME(name) elmokit_##name##_amxbf16
+#define WITH_AVX512
+#define BFLOAT16
+#define TILES
+#define ROWS 16
+#elif defined(KIND_int8amx)
+#define NAME(name) elmokit_##name##_int8amx
+#define WITH_AVX512
+#define INT8
+#define INT8_BYTES
+#define TILES
+#define ROWS 16
+#elif defined(KIND_int8vnni)
+#define NAME(name) elmokit_##name##_int8vnni
+#define WITH_AVX512
+#define INT8
+#define INT8_BYTES
+#elif defined(KIND_int8avx512)
+#define NAME(name) elmokit_##name##_int8avx512
+#define WITH_AVX512
+#define INT8
+#define ROWS 4
 #elif defined(KIND_avx2)
 #define NAME(name) elmokit_##name##_avx2
+#define WITH_AVX2
+#elif defined(KIND_int8avxvnni)
+#define NAME(name) elmokit_##name##_int8avxvnni
+#define WITH_AVX2
+#define INT8
+#define INT8_BYTES
+#elif defined(KIND_int8avx2)
+#define NAME(name) elmokit_##name##_int8avx2
+#define WITH_AVX2
+#define INT8
+#define ROWS 2
+#elif defined(KIND_neon)
+#define NAME(name) elmokit_##name##_neon
+#elif defined(KIND_baseline)
+#define NAME(name) elmokit_##name##_baseline
+#elif defined(KIND_int8baseline)
+#define NAME(name) elmokit_##name##_int8baseline
+#define INT8
+#define ROWS 2
+#else
+#error "say which kind of processor, such as -DKIND_avx512, -DKIND_avx2 or -DKIND_baseline; see build.py"
+#endif
+
+#if defined(WITH_AVX512)
+#define LANES 16
+#define FMA(a, b, c) ((vec)_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))
+#elif defined(WITH_AVX2)
 #define LANES 8
-#define ROWS 3
 #define FMA(a, b, c) ((vec)_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))
 #elif defined(KIND_neon)
 #include <arm_neon.h>
-#define NAME(name) elmokit_##name##_neon
 #define LANES 4
-#define ROWS 6
 #define FMA(a, b, c) ((vec)vfmaq_f32((float32x4_t)(c), (float32x4_t)(a), (float32x4_t)(b)))
-#elif defined(KIND_baseline)
-#define NAME(name) elmokit_##name##_baseline
-#define LANES 4
-#define ROWS 3
-#define FMA(a, b, c) ((a) * (b) + (c))
 #else
-#error "say which kind of processor: -DKIND_avx512, -DKIND_avx2, -DKIND_neon or -DKIND_baseline"
+#define LANES 4
+#define FMA(a, b, c) ((a) * (b) + (c))
 #endif
-
-#define PANEL 64 /* columns of a panel of a packed matrix */
-#define GROUP 16 /* columns of a panel that belong together: a gate of 16 cells */
+#if !defined(ROWS) /* with four columns each, as many as there are registers for */
+#if defined(WITH_AVX512) || defined(KIND_neon)
+#define ROWS 6
+#else
+#define ROWS 3
+#endif
+#endif
 
 typedef float vec __attribute__((vector_size(4 * LANES)));
 typedef int32_t ints __attribute__((vector_size(4 * LANES)));
@@ -59,22 +103,33 @@ INLINE vec splat(float x) { return x - (vec){0}; }
 INLINE vec choose(ints mask, vec yes, vec no) { return (vec)((mask & (ints)yes) | (~mask & (ints)no)); }
 
 /* The first `lanes` lanes; the others are zero, or are not stored. */
+#if defined(WITH_AVX512)
+INLINE __mmask16 first_lanes(int64_t lanes) { return lanes >= LANES ? 0xFFFF : lanes > 0 ? (1u << lanes) - 1 : 0; }
+INLINE vec load_some(const float *from, int64_t lanes) { return (vec)_mm512_maskz_loadu_ps(first_lanes(lanes), from); }
+INLINE void store_some(float *to, vec x, int64_t lanes) {
+    if (lanes >= LANES) /* masked stores are slow */
+        store(to, x);
+    else
+        _mm512_mask_storeu_ps(to, first_lanes(lanes), (__m512)x);
+}
+#else
 INLINE vec load_some(const float *from, int64_t lanes) {
     if (lanes >= LANES) return load(from);
-    float buffer[LANES] = {0};
-    memcpy(buffer, from, lanes * sizeof(float));
-    return load(buffer);
+    vec x = {0};
+    for (int lane = 0; lane < LANES; ++lane)
+        if (lane < lanes) x[lane] = from[lane];
+    return x;
 }
 
 INLINE void store_some(float *to, vec x, int64_t lanes) {
     if (lanes >= LANES) {
         store(to, x);
-    } else if (lanes > 0) {
-        float buffer[LANES];
-        store(buffer, x);
-        memcpy(to, buffer, lanes * sizeof(float));
+        return;
     }
+    for (int lane = 0; lane < LANES; ++lane)
+        if (lane < lanes) to[lane] = x[lane];
 }
+#endif
 
 /* Floating-point modes of the calling thread: round to nearest, keep denormals. */
 #if defined(__x86_64__)
@@ -96,9 +151,19 @@ INLINE void write_modes(uint64_t modes) { __asm__ volatile("msr fpcr, %0" : : "r
 
 /* ---- activations ---------------------------------------------------------------------------------------------- */
 
-INLINE vec clamp(vec x, float limit) { /* NaN stays NaN */
-    return choose(x > splat(limit), splat(limit), choose(x < splat(-limit), splat(-limit), x));
-}
+/* The smaller and the larger number; where one is NaN, the second. */
+#if defined(WITH_AVX512)
+INLINE vec smaller(vec a, vec b) { return (vec)_mm512_min_ps((__m512)a, (__m512)b); }
+INLINE vec larger(vec a, vec b) { return (vec)_mm512_max_ps((__m512)a, (__m512)b); }
+#elif defined(WITH_AVX2)
+INLINE vec smaller(vec a, vec b) { return (vec)_mm256_min_ps((__m256)a, (__m256)b); }
+INLINE vec larger(vec a, vec b) { return (vec)_mm256_max_ps((__m256)a, (__m256)b); }
+#else
+INLINE vec smaller(vec a, vec b) { return choose(a < b, a, b); }
+INLINE vec larger(vec a, vec b) { return choose(a > b, a, b); }
+#endif
+
+INLINE vec clamp(vec x, float limit) { return smaller(splat(limit), larger(splat(-limit), x)); } /* NaN stays NaN */
 
 /* e^-x, with x clamped to |x| <= 28: a gate is then within 1e-12 of 0 or 1, and three of these values can be multiplied
    without overflow, so that a cell needs two divisions instead of five. */

@@ -21,7 +21,6 @@ from elmokit.errors import ConfigError, ElmokitWarning
 from elmokit.model.char_encoder import CharEncoder, TypeEncoder
 from elmokit.model.engines import Engine
 from elmokit.model.engines.infer import NativeEngine, PortableEngine
-from elmokit.model.engines.int8 import int8_engine
 from elmokit.model.engines.native_encoder import NativeEncoder
 from elmokit.model.engines.native_products import NativeProducts
 from elmokit.model.engines.plain import PlainEngine
@@ -30,12 +29,9 @@ from elmokit.model.engines.tiles import TileProducts
 from elmokit.model.engines.train import PORTABLE_CELL, PortableCell, TrainEngine
 from elmokit.model.engines.train_encoder import TrainEncoder
 from elmokit.native.library import NativeLibrary, find_library, require_library
+from elmokit.native.library import Precision as InferencePrecision
 
 Precision = Literal["float32", "bfloat16", "float16"]
-
-
-InferencePrecision = Literal["float32", "bfloat16", "int8"]
-"""Precision of products in embedding and scoring; sums are float32, except for int8, whose sums are exact."""
 
 
 def resolve_precision(precision: str, like: Tensor) -> InferencePrecision:
@@ -55,19 +51,16 @@ def resolve_precision(precision: str, like: Tensor) -> InferencePrecision:
         raise ConfigError(f"precision {shown(precision)} is unknown: choose float32, bfloat16, int8 or auto.")
     if not _is_fast(like):
         raise ConfigError(f"{precision} runs float32 models on a CPU, but this one is {like.dtype} on {like.device}.")
-    if precision == "int8":
-        return "int8"
-    require_library("bfloat16")
-    return "bfloat16"
+    chosen: InferencePrecision = "int8" if precision == "int8" else "bfloat16"
+    require_library(chosen)
+    return chosen
 
 
 def inference_engine(like: Tensor, precision: InferencePrecision = "float32") -> Engine:
     """The fastest engine that computes no gradients, for weights like these."""
     if not _is_fast(like):
         return PlainEngine()
-    library = _library_for(like, precision)
-    if precision == "int8":
-        return int8_engine(library)
+    library = require_library("int8") if precision == "int8" else _library_for(like, precision)
     return PortableEngine() if library is None else NativeEngine(library)
 
 

@@ -7,14 +7,14 @@ runs on the calling thread; `workers` distributes directions and batches over th
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from elmokit.model.cell import LayerWeights
-from elmokit.model.engines.packed import BlockedMatrix, PackedMatrix, Packer
+from elmokit.model.engines.packed import BlockedMatrix, Packer
 from elmokit.native.library import NativeLibrary, order_gates
 
 _CHUNK_BYTES = 32 * 2**20
@@ -153,19 +153,11 @@ class NativeEngine(InferEngine):
 
 
 class PortableEngine(InferEngine):
-    """Torch operations.
+    """Torch operations."""
 
-    Args:
-        pack: prepares a weight for its products.
-        library: computes the elementwise half of a step in one pass; None uses a few in-place operations.
-    """
-
-    def __init__(
-        self, pack: Callable[[Tensor], PackedMatrix] = BlockedMatrix, library: NativeLibrary | None = None
-    ) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.library = library
-        self._packed = Packer(pack)
+        self._packed = Packer(BlockedMatrix)
 
     def _run_steps(
         self,
@@ -200,13 +192,8 @@ class PortableEngine(InferEngine):
     ) -> None:
         """One time step: c (n, H) is updated, out (n, H) receives the unprojected output."""
         places = None if steps.places is None else steps.places[now]
-        inputs = steps.inputs[now] if places is None else steps.inputs
-        matrix = self._packed(weights.recurrent_weight)
-        if self.library is not None:
-            self.library.cell(matrix.multiply(h, gates), inputs, places, c, out, weights.cell_clip)
-            return
-        gates = inputs if places is None else torch.index_select(inputs, 0, places, out=gates)
-        matrix.accumulate(h, gates)
+        gates = steps.inputs[now] if places is None else torch.index_select(steps.inputs, 0, places, out=gates)
+        self._packed(weights.recurrent_weight).accumulate(h, gates)
         i, f, o = gates[:, : 3 * c.shape[1]].sigmoid_().chunk(3, dim=1)  # 3 × (n, H)
         j = gates[:, 3 * c.shape[1] :].tanh_()  # (n, H)
         c.mul_(f).addcmul_(i, j)

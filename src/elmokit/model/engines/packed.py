@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,19 +13,6 @@ _BLOCK_BYTES = 2**20
 _BLOCK_ROWS = 128
 _FEW_ROWS = 8
 _FEW_COLUMNS = 128
-
-
-class PackedMatrix(Protocol):
-    """A matrix (K, M) to multiply rows by."""
-
-    def multiply_many(self, rows: Tensor, out: Tensor) -> Tensor:
-        """Rows (n, K) @ matrix → out (n, M), for as many rows as there are at once."""
-
-    def multiply(self, rows: Tensor, out: Tensor) -> Tensor:
-        """Rows (n, K) @ matrix → out (n, M), for the few rows of one step."""
-
-    def accumulate(self, rows: Tensor, total: Tensor) -> None:
-        """Add rows (n, K) @ matrix to total (n, M)."""
 
 
 class BlockedMatrix:
