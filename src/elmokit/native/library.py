@@ -77,9 +77,7 @@ class NativeLibrary:
         UnusableLibraryError: if the file is missing, damaged or of another version, or lacks the precision.
     """
 
-    def __init__(
-        self, path: Path = LIBRARY, limit: str | None = None, precision: Precision = "float32"
-    ) -> None:
+    def __init__(self, path: Path = LIBRARY, limit: str | None = None, precision: Precision = "float32") -> None:
         self.precision = precision
         if not path.exists():
             raise UnusableLibraryError("it was not built when elmokit was installed (needs a C compiler)")
@@ -204,8 +202,8 @@ class NativeLibrary:
             y: receives the outputs.
         """
         h, c = state
-        memory = self._room(*c.shape, planes=2)
-        pointers = (inputs, places, starts, *panels, *first, h, c, y, memory, self._room(*h.shape))
+        memory = self._room(len(c), c.shape[1], planes=2)
+        pointers = (inputs, places, starts, *panels, *first, h, c, y, memory, self._room(len(h), h.shape[1]))
         self._functions["steps"](
             len(sizes),
             sizes.data_ptr(),
@@ -326,7 +324,7 @@ def find_library() -> NativeLibrary | None:
     return _load()[0]
 
 
-def require_library(precision: Literal["bfloat16", "int8"]) -> NativeLibrary:
+def require_library(precision: Precision) -> NativeLibrary:
     """The native library for a precision that only it computes.
 
     Raises:
