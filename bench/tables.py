@@ -44,11 +44,10 @@ def throughput() -> list[str]:
 
 
 def int8() -> list[str]:
-    trained, mini, coarse = (read(f"embedding/int8-{name}") for name in ("trained", "mini", "mini-63"))
+    trained, mini = (read(f"embedding/int8-{name}") for name in ("trained", "mini"))
     rows = {f"{size}, random weights": read(f"embedding/throughput-{size}") for size in ("full", "small")}
     rows["bilm-tf's small test model (64/16), trained"] = trained
     rows["mini (512/128), trained"] = mini
-    rows["mini, on a processor without 8-bit dot products"] = coarse
     lines = ["| relative root mean square change | layer 0 | layer 1 | layer 2 |", "|---|---|---|---|"]
     for name, result in rows.items():
         values = " | ".join(f"{value:.2%}" for value in result["int8_relative_rms_by_layer"])
@@ -56,7 +55,19 @@ def int8() -> list[str]:
     rounded = read("embedding/bfloat16-mini")
     values = " | ".join(f"{value:.2%}" for value in rounded["bfloat16_relative_rms_by_layer"])
     lines.append(f"| mini, bfloat16 instead of int8 | {values} |")
-    return lines + source(trained, mini, coarse, rounded)
+    return lines + source(trained, mini, rounded)
+
+
+def kernels() -> list[str]:
+    result = read("embedding/kernels")
+    lines = ["| kind | bare loop, 10⁹ operations/s | product | steps | one row, GB/s |", "|---|---|---|---|---|"]
+    for kind, row in result["kinds"].items():
+        lines.append(
+            f"| {kind} | {row['peak_gop_per_second']} | {row['product_share']:.0%} | {row['steps_share']:.0%} | "
+            f"{row['one_row_gb_per_second']} |"
+        )
+    lines += ["", f"One core reads {result['one_core_gb_per_second']} GB/s from memory."]
+    return lines + source(result)
 
 
 def latency() -> list[str]:
@@ -244,7 +255,18 @@ PAGES = {
     "bench/README.md": (result_table.results,),
     "README.md": (task_tables.gains,),
     "docs/paper.md": (paper_tables.paper_tasks, paper_tables.paper_analyses),
-    "docs/performance.md": (throughput, latency, peers, int8, linear, memory, training, processes, training_memory),
+    "docs/performance.md": (
+        throughput,
+        kernels,
+        latency,
+        peers,
+        int8,
+        linear,
+        memory,
+        training,
+        processes,
+        training_memory,
+    ),
     "docs/pretraining.md": (original, settings, model_tables.course, model_tables.passes, finetuning, language_models),
     "docs/models.md": (model_tables.perplexity, model_tables.probes, model_tables.speed, model_tables.contexts),
     "docs/tasks.md": (

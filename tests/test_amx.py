@@ -7,7 +7,6 @@ import pytest
 
 from elmokit import amx
 from elmokit.errors import ConfigError
-from elmokit.model.engines.int8 import int8_engine
 
 HIDDEN = "processor : 0\ncpuid level : 28\nflags : fpu avx512f amx_bf16 amx_tile amx_int8\n"
 
@@ -39,11 +38,11 @@ def test_no_description_of_the_processor_hides_nothing(tmp_path: Path) -> None:
     assert not amx.tiles_are_hidden(tmp_path / "none")
 
 
-def test_int8_is_refused_with_the_remedy_and_taken_with_it(cpu: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_use_is_refused_with_the_remedy_and_taken_with_it(cpu: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16"):
-        int8_engine(None)
+        amx.refuse_hidden_tiles("this")
     amx.avoid_hidden_tiles()
-    int8_engine(None)
+    amx.refuse_hidden_tiles("this")
     monkeypatch.delenv("ONEDNN_MAX_CPU_ISA")
 
 

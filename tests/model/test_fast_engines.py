@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 import torch
 
-from elmokit.model.cell import LayerWeights, lstm_cell
 from elmokit.model.engines import infer
 from elmokit.model.engines import packed as packed_module
 from elmokit.model.engines.infer import NativeEngine, PortableEngine
-from elmokit.model.engines.int8 import Int8Matrix
 from elmokit.model.engines.packed import BlockedMatrix, Packer
 from elmokit.model.engines.workers import Workers
 from elmokit.native.library import NativeLibrary
@@ -37,14 +35,6 @@ class TestNative(FastContract):
         self.engine = NativeEngine(library)
 
 
-class TestNativeCell(FastContract):
-    """Products by torch, the rest in C."""
-
-    @pytest.fixture(autouse=True)
-    def _use_library(self, library: NativeLibrary) -> None:
-        self.engine = PortableEngine(library=library)
-
-
 class TestSmallChunks(FastContract):
     """Inputs multiplied a step at a time, and a table of one token."""
 
@@ -67,44 +57,6 @@ class TestNativeSmallChunks(FastContract):
         self.engine = NativeEngine(library)
 
 
-@pytest.mark.parametrize("clip", [None, 0.7])
-@pytest.mark.parametrize("scale", [0.1, 3.0, 200.0])
-def test_the_native_cell_equals_the_equations(library: NativeLibrary, clip: float | None, scale: float) -> None:
-    n, width = 5, 37
-    generator = torch.Generator().manual_seed(3)
-    gates, inputs = (scale * torch.randn(rows, 4 * width, generator=generator) for rows in (n, 9))
-    c = torch.randn(n, width, generator=generator)
-    rows = torch.tensor([8, 0, 3, 3, 1])
-    empty = torch.empty(0).double()
-    weights = LayerWeights(empty, empty, empty, None, clip, None)
-    expected_out, expected_c = lstm_cell((gates + inputs[rows]).double(), c.double(), weights)
-    out = torch.empty(n, width)
-    library.cell(gates, inputs, rows, c, out, clip)
-    torch.testing.assert_close(c.double(), expected_c, atol=1e-6, rtol=1e-6)
-    torch.testing.assert_close(out.double(), expected_out, atol=1e-6, rtol=1e-6)
-
-
-def test_int8_products_are_rounded_by_row_and_column() -> None:
-    generator = torch.Generator().manual_seed(5)
-    rows, matrix = torch.randn(7, 96, generator=generator), torch.randn(96, 33, generator=generator)
-    rows[3] *= 1000
-    matrix[:, 4] = 0
-    product = Int8Matrix(matrix).multiply(rows, torch.empty(7, 33))
-    for row in range(7):
-        relative = (product[row] - rows[row] @ matrix).norm() / (rows[row] @ matrix).norm()
-        assert relative < 0.03
-    assert not product[:, 4].any()
-    alone = Int8Matrix(matrix).multiply(rows[2:3], torch.empty(1, 33))
-    torch.testing.assert_close(alone[0], product[2], atol=1e-5, rtol=1e-5)
-    assert not Int8Matrix(matrix).multiply(torch.zeros(1, 96), torch.empty(1, 33)).any()
-
-
-def test_the_largest_int8_products_do_not_overflow() -> None:
-    ones = torch.ones(96, 33)
-    product = Int8Matrix(ones).multiply(ones.T.contiguous(), torch.empty(33, 33))
-    torch.testing.assert_close(product, torch.full((33, 33), 96.0))
-
-
 @pytest.mark.slow
 def test_products_of_many_rows_copy_no_matrix() -> None:
     generator = torch.Generator().manual_seed(7)
@@ -113,14 +65,10 @@ def test_products_of_many_rows_copy_no_matrix() -> None:
     torch.testing.assert_close(packed.multiply_many(rows, torch.empty(600, 16384)), rows @ matrix)
     assert packed._blocks is None
     assert len(packed.blocks) == 4
-    int8 = Int8Matrix(matrix[:, :40].contiguous())
-    whole, parts = (multiply(rows, torch.empty(600, 40)) for multiply in (int8.multiply, int8.multiply_many))
-    torch.testing.assert_close(parts, whole, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("pack", [BlockedMatrix, Int8Matrix])
-def test_a_changed_weight_is_packed_again(pack) -> None:
-    packer, matrix, rows = Packer(pack), torch.eye(32).repeat(1, 80), torch.ones(9, 32)
+def test_a_changed_weight_is_packed_again() -> None:
+    packer, matrix, rows = Packer(BlockedMatrix), torch.eye(32).repeat(1, 80), torch.ones(9, 32)
     before = packer(matrix).multiply(rows, torch.empty(9, 2560))
     assert packer(matrix) is packer(matrix)
     matrix.mul_(2)

@@ -193,10 +193,8 @@ def call_words(library: NativeLibrary, odd: bool, words: int, dim: int, filters:
     library.highway(*(draw(words, filters, odd=odd) for _ in range(3)))
 
 
-def call_cells(library: NativeLibrary, odd: bool, rows: int, hidden: int, inputs: int) -> None:
+def call_cells(library: NativeLibrary, odd: bool, rows: int, hidden: int, _: int) -> None:
     gates, c, out = draw(rows, 4 * hidden, odd=odd), draw(rows, hidden, odd=odd), torch.zeros(rows, hidden)
-    places = torch.randint(inputs, (rows,))
-    library.cell(gates, draw(inputs, 4 * hidden, odd=odd), places, c, out, 3.0)
     before, tanh_c = c.clone(), torch.zeros(rows, hidden)
     library.activate(gates, c, tanh_c, out, None if odd else 0.5)
     dout, dc = draw(rows, hidden, odd=odd), draw(rows, hidden, odd=odd)

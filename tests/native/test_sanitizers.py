@@ -7,33 +7,39 @@ from pathlib import Path
 import pytest
 
 from elmokit.native import build
-from elmokit.native.library import LIMITS, NativeLibrary, UnusableLibraryError
+from elmokit.native.library import KINDS, NativeLibrary, UnusableLibraryError
 
 pytestmark = [pytest.mark.extended, pytest.mark.engine]
 
 FLAGS = ("-std=gnu11", "-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-ffp-contract=off")
 
 
-def can_run(kind: str) -> bool:
-    try:
-        library = NativeLibrary()
-    except UnusableLibraryError as error:
-        pytest.skip(str(error))
-    needed = {"baseline": 0, "avx2": 1, "avx512": 2, "avx512bf16": 8, "neon": 0}[kind]
-    return library.features & needed == needed
+FLAGS_OF = {**build._KINDS["x86_64"], **build._INFERENCE_KINDS["x86_64"]}
+NEEDED = {"amxbf16": 2 | 8, "int8amx": 2} | {
+    kind: needed for kinds in KINDS.values() for kind, needed in kinds if "amx" not in kind
+}
+"""Features of the processor that a kind needs; tiles are emulated."""
 
 
-@pytest.mark.parametrize("kind", ["baseline", "avx2", "avx512", "avx512bf16"])
+def test_every_kind_is_here() -> None:
+    assert set(FLAGS_OF) == set(NEEDED) - {"neon"}
+
+
+@pytest.mark.parametrize("kind", FLAGS_OF)
 def test_no_access_outside_of_a_buffer(kind: str, tmp_path: Path) -> None:
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("no C compiler")
-    assert kind in LIMITS
-    if not can_run(kind):
+    try:
+        features = NativeLibrary().features
+    except UnusableLibraryError as error:
+        pytest.skip(str(error))
+    if features & NEEDED[kind] != NEEDED[kind]:
         pytest.skip(f"this processor has no {kind}")
-    flags = build._KINDS["x86_64"][kind]
-    source, program = Path(__file__).with_name("sanitize.c"), tmp_path / "sanitize"
-    command = [compiler, *FLAGS, *flags, f"-DKIND_{kind}", f"-I{build.FOLDER}", str(source), "-o", str(program)]
+    here = Path(__file__).parent
+    flags = (*FLAGS_OF[kind], f"-DKIND_{kind}", "-DEMULATED_TILES", f"-I{build.FOLDER}", f"-I{here}")
+    program = tmp_path / "sanitize"
+    command = [compiler, *FLAGS, *flags, str(here / "sanitize.c"), "-o", str(program)]
     made = subprocess.run(command, capture_output=True, text=True)
     if made.returncode and "sanitize" in made.stderr and "undefined reference" not in made.stderr:
         pytest.skip("this compiler has no sanitizers")

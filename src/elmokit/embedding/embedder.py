@@ -76,7 +76,8 @@ class Embedder:
             matter.
         threads: cores to use on a CPU; None uses all that the process may use.
         precision: precision of matrix products: "float32"; "bfloat16", about twice as fast, on processors with
-            AVX512-BF16; "int8", 8-bit weights in the LSTMs; "auto", the fastest of the first two.
+            AVX512-BF16; "int8", 8-bit weights in the LSTMs, which needs the native library; "auto", the fastest of the
+            first two.
         int8: the same as precision="int8".
         batch_tokens: maximum number of tokens per batch, which bounds the memory; None chooses the fastest.
         name: name of the model in dumps.

@@ -64,10 +64,15 @@ def source_hash() -> str:
     return key.hexdigest()[:16]
 
 
-def build_library(output: Path = LIBRARY, seconds: float = SECONDS) -> list[str]:
+def build_library(output: Path = LIBRARY, seconds: float = SECONDS, emulation: Path | None = None) -> list[str]:
     """Compile the library to `output`, and return the parts that this compiler could make.
 
     Kinds of processors that the compiler does not know are left out.
+
+    Args:
+        output: the file to write.
+        seconds: time limit for each call of the compiler.
+        emulation: folder of `emulated_tiles.h`, which replaces the tile instructions of AMX in a library for tests.
 
     Raises:
         BuildError: if there is no compiler, no kind for this machine, or nothing could be compiled.
@@ -79,18 +84,18 @@ def build_library(output: Path = LIBRARY, seconds: float = SECONDS) -> list[str]
     kinds = _KINDS.get(platform.machine())
     if kinds is None:
         raise BuildError(f"there are no sources for processors of kind {platform.machine()!r}")
+    always = _FLAGS if emulation is None else (*_FLAGS, "-DEMULATED_TILES", f"-I{emulation}")
     with tempfile.TemporaryDirectory(prefix="elmokit-build-") as folder:
         units = [(kind, name, (*flags, f"-DKIND_{kind}")) for kind, flags in kinds.items() for name in _PER_KIND]
         more = _INFERENCE_KINDS.get(platform.machine(), {})
         units += [(kind, "infer.c", (*flags, f"-DKIND_{kind}")) for kind, flags in more.items()]
-        units += [("amxbf16", "pack.c", (*more["amxbf16"], "-DKIND_amxbf16"))] if "amxbf16" in more else []
         if platform.machine() == "x86_64":
             units.append(("amx", "tiles.c", _TILES))
         objects: dict[str, list[str]] = {}
         failed: dict[str, str] = {}
         for kind, name, flags in units:
             unit = str(Path(folder, f"{kind}-{Path(name).stem}.o"))
-            if reason := _run([compiler, *_FLAGS, *flags, "-c", str(FOLDER / name), "-o", unit], seconds):
+            if reason := _run([compiler, *always, *flags, "-c", str(FOLDER / name), "-o", unit], seconds):
                 failed[kind] = reason
             objects.setdefault(kind, []).append(unit)
         made = [kind for kind in objects if kind not in failed]
@@ -99,7 +104,7 @@ def build_library(output: Path = LIBRARY, seconds: float = SECONDS) -> list[str]
         library, first = str(Path(folder, "libelmokit.so")), str(FOLDER / "processor.c")
         parts = [part for kind in made for part in objects[kind]]
         define = f'-DELMOKIT_SOURCE="{source_hash()}"'
-        if reason := _run([compiler, *_FLAGS, define, "-shared", first, *parts, "-o", library], seconds):
+        if reason := _run([compiler, *always, define, "-shared", first, *parts, "-o", library], seconds):
             raise BuildError(f"{compiler} failed: {reason}")
         temporary = output.with_name(f".{output.name}.{os.getpid()}.tmp")
         try:

@@ -243,8 +243,8 @@ INLINE vec multiply_add(vec x, vec column, vec total) { return FMA(x, column, to
 INLINE void add_products(int R, int64_t K, const factor *const *rows, const weight *panel, sum sums[][4]) {
 #if defined(TILES)
     sum block[TILE_ROWS][4];
-    for (int r = 0; r < R; ++r)
-        UNROLL for (int g = 0; g < 4; ++g) block[r][g] = sums[r][g];
+    for (int r = 0; r < TILE_ROWS; ++r)
+        UNROLL for (int g = 0; g < 4; ++g) block[r][g] = r < R ? sums[r][g] : (sum){0};
     multiply_tiles(K, rows[0], R > 1 ? rows[1] - rows[0] : K, panel, block);
     for (int r = 0; r < R; ++r)
         UNROLL for (int g = 0; g < 4; ++g) sums[r][g] = block[r][g];

@@ -133,7 +133,7 @@ class NativeLibrary:
         for name, types in arguments.items():
             if self.precision == "int8" and name not in ("product", "steps"):
                 continue  # words are computed in float32
-            kind = "avx512bf16" if self.kind == "amxbf16" and name not in ("product", "steps", "pack") else self.kind
+            kind = "avx512bf16" if self.kind == "amxbf16" and name not in ("product", "steps") else self.kind
             function = getattr(library, f"elmokit_{name}_{kind}")
             function.argtypes, function.restype = types, None
             functions[name] = function
@@ -208,8 +208,8 @@ class NativeLibrary:
             y: receives the outputs.
         """
         h, c = state
-        memory = self._room(*c.shape, planes=2)
-        pointers = (inputs, places, starts, *panels, *first, h, c, y, memory, self._room(*h.shape))
+        memory = self._room(len(c), c.shape[1], planes=2)
+        pointers = (inputs, places, starts, *panels, *first, h, c, y, memory, self._room(len(h), h.shape[1]))
         self._functions["steps"](
             len(sizes),
             sizes.data_ptr(),
@@ -230,21 +230,23 @@ class NativeLibrary:
         if self.precision == "int8":
             return _pack_bytes(matrix, _BLOCK_MEMORY, self._per_factor)
         panels = self.new_panels(*matrix.shape)
-        self.pack_rows(matrix, panels, len(matrix))
+        self.pack_rows(matrix, panels)
         return panels
 
     def new_panels(self, depth: int, width: int) -> Tensor:
-        """Memory for a packed matrix (depth, width)."""
+        """Memory for a packed matrix (depth, width), in bfloat16 with whole pairs, and whole tiles if there are any."""
         if self.precision == "float32":
             return torch.empty(-(-width // 64), depth, 64)
         pairs = -(-depth // 32) * 16 if self.kind == "amxbf16" else -(-depth // 2)
-        panels = torch.empty(-(-width // 64), pairs, 64, dtype=torch.int32)  # pairs of bfloat16
+        panels = torch.empty(-(-width // 64), pairs, 64, dtype=torch.int32)
         panels[:, depth // 2 :] = 0  # what fills up the last pair or tile
         return panels
 
-    def pack_rows(self, matrix: Tensor, panels: Tensor, depth: int, first: int = 0) -> None:
-        """Pack a matrix (K, M), of any strides, as the rows from `first` of a matrix (depth, M)."""
-        self._functions["pack"](*matrix.shape, matrix.data_ptr(), *matrix.stride(), depth, first, panels.data_ptr())
+    def pack_rows(self, matrix: Tensor, panels: Tensor, first: int = 0) -> None:
+        """Pack a matrix (K, M), of any strides, as the rows from `first` of the panels."""
+        self._functions["pack"](
+            *matrix.shape, matrix.data_ptr(), *matrix.stride(), panels.shape[1], first, panels.data_ptr()
+        )
 
     def transpose(self, matrix: Tensor) -> Tensor:
         """The transpose (M, K) of a matrix (K, M) whose rows may be apart, as rows in memory."""
@@ -260,9 +262,12 @@ class NativeLibrary:
 
     def pack_filters(self, weight: Tensor) -> Tensor:
         """The filters (width, D, F) of the character CNN in panels."""
-        missing = weight.shape[1] % 2 if self.precision == "bfloat16" else 0
-        filters = pad(weight, (0, 0, 0, missing)).flatten(0, 1)
-        return self.pack(filters)
+        if self.precision == "float32":
+            return self.pack(weight.flatten(0, 1))
+        filters = pad(weight, (0, 0, 0, weight.shape[1] % 2)).flatten(0, 1)  # (width · D, F)
+        panels = torch.empty(-(-filters.shape[1] // 64), len(filters) // 2, 64, dtype=torch.int32)  # no tiles
+        self.pack_rows(filters, panels)
+        return panels
 
     @property
     def _per_factor(self) -> int:
@@ -386,7 +391,7 @@ def find_library(precision: Precision = "float32") -> NativeLibrary | None:
     return _load(precision)[0]
 
 
-def require_library(precision: Literal["bfloat16", "int8"]) -> NativeLibrary:
+def require_library(precision: Precision) -> NativeLibrary:
     """The native library for a precision that only it computes.
 
     Raises:

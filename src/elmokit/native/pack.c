@@ -85,12 +85,12 @@ void NAME(transpose)(int64_t rows, int64_t columns, const float *from, int64_t s
     turn_matrix(rows, columns, from, stride, to, rows);
 }
 
-/* Rows of a matrix (K, M) become the rows `first` .. `first` + K of panels that have `depth` rows in all. Rows and columns
+/* Rows of a matrix (K, M) become the rows `first` .. `first` + K of panels that have `depth` factors in each column. Rows and columns
    of the matrix are any stride apart, so that a transposed matrix needs no copy. */
 void NAME(pack)(int64_t K, int64_t M, const float *from, int64_t row_stride, int64_t column_stride, int64_t depth,
                 int64_t first, factor *to) {
     float buffer[BLOCK * PANEL];
-    int64_t size = num_factors(depth) * PANEL;
+    int64_t size = depth * PANEL;
     for (int64_t column = 0; column < M; column += PANEL, to += size) {
         int64_t columns = M - column < PANEL ? M - column : PANEL;
         for (int64_t begin = 0; begin < K; begin += BLOCK) {

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #include <immintrin.h>
+#if defined(EMULATED_TILES)
+#include "emulated_tiles.h"
+#endif
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +20,13 @@ enum { SIDE = 32, REQUEST_PERMISSION = 0x1023, TILE_DATA = 18 };
 static int64_t whole(int64_t size) { return (size + SIDE - 1) / SIDE * SIDE; }
 
 /* Linux lets a process use tiles only after a request. */
-int elmokit_tiles_ready(void) { return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0; }
+int elmokit_tiles_ready(void) {
+#if defined(EMULATED_TILES)
+    return 1;
+#else
+    return syscall(SYS_arch_prctl, REQUEST_PERMISSION, TILE_DATA) == 0;
+#endif
+}
 
 static inline __m512i round_lanes(const float *from, int64_t count) {
     __mmask16 mask = count >= 16 ? 0xffff : (__mmask16)((1u << count) - 1);

@@ -28,10 +28,13 @@ from elmokit.model.engines.products import PLAIN_PRODUCTS, ROUNDED_PRODUCTS, Pro
 from elmokit.model.engines.tiles import TileProducts
 from elmokit.model.engines.train import PORTABLE_CELL, PortableCell, TrainEngine
 from elmokit.model.engines.train_encoder import TrainEncoder
+from elmokit.native import library as native
 from elmokit.native.library import NativeLibrary, find_library, require_library
-from elmokit.native.library import Precision as InferencePrecision
 
 Precision = Literal["float32", "bfloat16", "float16"]
+"""Precision of products in training."""
+InferencePrecision = native.Precision
+"""Precision of products in embedding and scoring."""
 
 
 def resolve_precision(precision: str, like: Tensor) -> InferencePrecision:

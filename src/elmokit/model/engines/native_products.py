@@ -50,7 +50,7 @@ class _PackedSum:
 
     def add(self, step: slice, right: Tensor) -> Tensor:
         """See `TransposedSum`."""
-        self._library.pack_rows(right, self._panels, len(self._left), step.start)
+        self._library.pack_rows(right, self._panels, step.start)
         return right
 
     def total(self) -> Tensor:
