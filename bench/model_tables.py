@@ -123,8 +123,8 @@ def speed() -> list[str]:
     return [
         f"**{ratios['native']} × the words per second of MiniLM's faster way** in float32, {ratios['bfloat16']} × "
         f"in bfloat16, in one interleaved run on {found['threads']} cores "
-        f"([table](performance.md#against-a-transformer)), with {found['parameters'] / 1e6:.1f}M parameters instead of {found['peer_parameters'] / 1e6:.1f}M. Loading "
-        f"takes {found['load_seconds']:.2f} s once torch is imported.",
+        f"([table](performance.md#against-a-transformer)), with {found['parameters'] / 1e6:.1f}M parameters instead of "
+        f"{found['peer_parameters'] / 1e6:.1f}M. Loading takes {found['load_seconds']:.2f} s once torch is imported.",
         *source(found),
     ]
 

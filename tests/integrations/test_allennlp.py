@@ -1,7 +1,9 @@
 """The drop-in against AllenNLP's own modules: same arguments, same numbers, same names, same memory."""
 
+import copy
 import io
 import json
+import re
 from pathlib import Path
 
 import h5py
@@ -159,6 +161,96 @@ def test_users_can_switch_the_memory_off(files: Files, stateful: bool) -> None:
         assert_equal(ours(pair), theirs(pair))
 
 
+@requires_peer
+def test_parameters_have_the_peers_names(files: Files) -> None:
+    """Regularizers and parameter groups look for them by pattern. The halves of a highway are two tensors here."""
+    settings = {"num_output_representations": 2, "requires_grad": True, "vocab_to_cache": ["<pad>", "play"]}
+    ours, theirs = both(files, **settings)
+    names = {name: parameter.requires_grad for name, parameter in ours.named_parameters()}
+    carry = {name for name in names if name.endswith("_carry")}
+    assert all("_token_embedder._highways._layers." in name for name in carry) and len(carry) == 2
+    expected = {name: parameter.requires_grad for name, parameter in theirs.named_parameters()}
+    del expected["_elmo_lstm._word_embedding.weight"]  # is trained there together with the biLM
+    assert {name: names[name] for name in names.keys() - carry - {"_elmo_lstm._word_embedding.weight"}} == {
+        name: trained or "_token_embedder._char_embedding_weights" in name for name, trained in expected.items()
+    }
+    for pattern in ("scalar_parameters", r"_elmo_lstm\._elmo_lstm\.forward_layer_0"):
+        assert sum(bool(re.search(pattern, name)) for name in names) == (6 if "scalar" in pattern else 4)
+
+
+@requires_peer
+def test_a_group_of_parameters_can_be_trained(files: Files) -> None:
+    """What an optimizer changes by these names is what the model computes with, also after a copy and a conversion."""
+    elmo = copy.deepcopy(Elmo(*files, 1, requires_grad=True, dropout=0.0)).double()
+    ids = batch_to_ids(BATCHES[0])
+    before = elmo(ids)["elmo_representations"][0]
+    assert before.dtype == torch.float64
+    group = [p for name, p in elmo.named_parameters() if "_elmo_lstm.forward_layer_0" in name]
+    rest = {name: p.clone() for name, p in elmo.named_parameters() if "forward_layer_0" not in name}
+    before.sum().backward()
+    torch.optim.SGD(group, lr=0.1).step()
+    for module in elmo.modules():
+        if getattr(module, "stateful", False):
+            module.reset_states()
+    after = elmo(ids)["elmo_representations"][0]
+    assert not torch.equal(after, before)
+    assert all(torch.equal(p, rest[name]) for name, p in elmo.named_parameters() if name in rest)
+
+
+@requires_peer
+@pytest.mark.parametrize("how", ["modules", "none", "saved"])
+def test_the_ways_in_which_clients_reset_the_state(files: Files, how: str) -> None:
+    ours, theirs = both(files, num_output_representations=1)
+    first, second = batch_to_ids([["They", "play"], ["a"]]), batch_to_ids([["Now", "more"], ["rows"]])
+    with quiet():
+        for module in (ours, theirs):
+            module(first)
+            lstm = module._elmo_lstm._elmo_lstm
+            kept = lstm._states
+            module(second)
+            if how == "modules":  # as in AllenNLP's own `forward_on_instances` and trainers
+                for part in module.modules():
+                    if getattr(part, "stateful", False):
+                        part.reset_states()
+                assert lstm._states is None
+            else:
+                lstm._states = kept if how == "saved" else None
+        states: list[tuple] = [module._elmo_lstm._elmo_lstm._states or () for module in (ours, theirs)]  # type: ignore
+        for one, other in zip(*states, strict=True):
+            torch.testing.assert_close(one, other, atol=2e-6, rtol=1e-5)
+        assert_equal(ours(second), theirs(second))
+
+
+def test_states_of_another_shape_are_refused(files: Files) -> None:
+    lstm = Elmo(*files, 1)._elmo_lstm._elmo_lstm
+    with pytest.raises(InputError, match="_states are None or tensors"):
+        lstm._states = (torch.zeros(1, 2, 3), torch.zeros(1, 2, 3))
+    assert lstm._states is None
+
+
+@requires_peer
+def test_the_parts_that_clients_call(files: Files) -> None:
+    """The token embedder of the biLM, its cached words, and a mix of a list of layers."""
+    ours, theirs = both(files, num_output_representations=1, do_layer_norm=True, vocab_to_cache=["<pad>", "play"])
+    ids = batch_to_ids(BATCHES[0])
+    with quiet():
+        one, other = (module._elmo_lstm._token_embedder(ids) for module in (ours, theirs))
+    assert torch.equal(one["mask"], other["mask"].bool())
+    mask = one["mask"]
+    torch.testing.assert_close(one["token_embedding"][mask], other["token_embedding"][mask], atol=2e-6, rtol=1e-5)
+    words = [module._elmo_lstm._word_embedding(torch.tensor([1])) for module in (ours, theirs)]
+    torch.testing.assert_close(*words, atol=2e-6, rtol=1e-5)
+    layers = [torch.randn(2, 4, 5) for _ in range(3)]
+    some = torch.tensor([[1, 1, 1, 0], [1, 0, 0, 0]]).bool()
+    mixes = [module.scalar_mix_0 for module in (ours, theirs)]
+    for mix in mixes:
+        with torch.no_grad():
+            mix.scalar_parameters[1].fill_(0.7)
+            mix.gamma.fill_(1.5)
+        mix.scalar_parameters[0].requires_grad_(False)
+    torch.testing.assert_close(*(mix(layers, some) for mix in mixes), atol=2e-6, rtol=1e-5)
+
+
 def test_gradients(files: Files) -> None:
     ids = batch_to_ids([["They", "play"]])
     for requires_grad in (False, True):
@@ -166,7 +258,7 @@ def test_gradients(files: Files) -> None:
         elmo(ids)["elmo_representations"][0].sum().backward()
         elmo(ids)["elmo_representations"][0].sum().backward()  # the carried state has no history
         reached = {name for name, parameter in elmo.named_parameters() if parameter.grad is not None}
-        mixes = {"scalar_mix_0.weights", "scalar_mix_0.gamma"}
+        mixes = {"scalar_mix_0.gamma", *(f"scalar_mix_0.scalar_parameters.{layer}" for layer in range(3))}
         assert reached == ({name for name, _ in elmo.named_parameters()} if requires_grad else mixes)
 
 

@@ -8,7 +8,7 @@
    then an offset.
 
    Arguments that are integers or addresses and those that are floats are passed in separate registers there, so one type
-   of function serves all. Before each call, the processor is told to flush denormals and to round upwards: the library
+   of function serves all. Before each call, the modes are set to flush denormals and to round upwards: the library
    must change that, and restore it. */
 
 #include <dlfcn.h>

@@ -54,8 +54,8 @@ class ScalarMix(nn.Module):
         """λ‖w‖²: a large λ keeps the mix near the average, a small one lets it choose."""
         return check_number("strength", strength, at_least=0) * self.weights.square().sum()
 
-    def forward(self, layers: Tensor, mask: Tensor) -> Tensor:
-        """From layers (L, B, T, D) and mask (B, T) to their mix (B, T, D)."""
+    def forward(self, layers: Tensor, mask: Tensor | None = None) -> Tensor:
+        """From layers (L, B, T, D) and mask (B, T), which only layer norm "batch" needs, to their mix (B, T, D)."""
         if not isinstance(layers, Tensor) or layers.dim() != 4:
             given = f"shape {tuple(layers.shape)}" if isinstance(layers, Tensor) else shown(layers)
             raise InputError(f"layers are a tensor (L, B, T, D), not {given}: give the layers of a biLM's output.")
@@ -68,7 +68,7 @@ class ScalarMix(nn.Module):
         mixed: Tensor = torch.tensordot(self.layer_weights.to(layers.dtype), layers, dims=1)  # (B, T, D)
         return self.gamma.to(layers.dtype) * mixed
 
-    def _normalize(self, layers: Tensor, mask: Tensor) -> Tensor:
+    def _normalize(self, layers: Tensor, mask: Tensor | None) -> Tensor:
         if self.layer_norm == "token":
             mean = layers.mean(-1, keepdim=True)  # (L, B, T, 1)
             variance = layers.var(-1, correction=0, keepdim=True)  # (L, B, T, 1)

@@ -14,39 +14,45 @@ from elmokit.model.bilm import remove_boundaries
 from elmokit.model.scalar_mix import MOST, ScalarMix
 
 
-class _AllenMix(ScalarMix):
-    """A mix whose state dict has AllenNLP's names: one (1,) tensor per layer, and gamma as (1,)."""
+class AllenMix(ScalarMix):
+    """AllenNLP's `ScalarMix`: one parameter (1,) per layer, and gamma as (1,).
 
-    def __init__(self, num_layers: int, do_layer_norm: bool, initial: Sequence[float] | None) -> None:
+    Args:
+        mixture_size: number of layers.
+        do_layer_norm: normalize each layer over the whole batch first.
+        initial_scalar_parameters: the unnormalized weights; None begins with their average.
+        trainable: whether the weights and gamma are trained.
+    """
+
+    def __init__(
+        self,
+        mixture_size: int,
+        do_layer_norm: bool = False,
+        initial_scalar_parameters: Sequence[float] | None = None,
+        trainable: bool = True,
+    ) -> None:
         super().__init__(
-            num_layers,
+            mixture_size,
             layer_norm="batch" if do_layer_norm else False,
-            initial_weights=initial,
-            trainable=initial is None,
+            initial_weights=initial_scalar_parameters,
+            trainable=trainable,
             eps=1e-13,
         )
-        self.register_state_dict_post_hook(_split_weights)
-        self.register_load_state_dict_pre_hook(_join_weights)
+        start, gamma = self._parameters.pop("weights"), self._parameters.pop("gamma")
+        assert start is not None and gamma is not None
+        parts = [nn.Parameter(part.detach().clone(), requires_grad=trainable) for part in start.split(1)]
+        self.scalar_parameters = nn.ParameterList(parts)
+        self.gamma = nn.Parameter(gamma.detach().reshape(1), requires_grad=trainable)
 
-    @property
-    def scalar_parameters(self) -> list[Tensor]:
-        """The unnormalized weights, one (1,) tensor per layer."""
-        return list(self.weights.split(1))
+    def __getattr__(self, name: str) -> Any:
+        """The weights (L,) as one tensor, which `ScalarMix` computes with."""
+        return torch.cat(list(self.scalar_parameters)) if name == "weights" else super().__getattr__(name)
 
-
-def _split_weights(module: nn.Module, state: dict[str, Tensor], prefix: str, _metadata: Any) -> None:
-    for index, weight in enumerate(state.pop(f"{prefix}weights").split(1)):
-        state[f"{prefix}scalar_parameters.{index}"] = weight
-    state[f"{prefix}gamma"] = state[f"{prefix}gamma"].reshape(1)
-
-
-def _join_weights(module: nn.Module, state: dict[str, Tensor], prefix: str, *_ignored: Any) -> None:
-    assert isinstance(module, _AllenMix)
-    names = [f"{prefix}scalar_parameters.{index}" for index in range(len(module.weights))]
-    if all(name in state for name in names):
-        state[f"{prefix}weights"] = torch.cat([state.pop(name) for name in names])
-    if f"{prefix}gamma" in state:
-        state[f"{prefix}gamma"] = state[f"{prefix}gamma"].reshape(())
+    def forward(self, layers: Tensor | Sequence[Tensor], mask: Tensor | None = None) -> Tensor:
+        """From layers (L, B, T, D), a tensor or a list, and mask (B, T) to their mix (B, T, D)."""
+        if not isinstance(layers, Tensor):
+            layers = torch.stack(list(layers))
+        return super().forward(layers, mask)
 
 
 def _is_layers(value: Any) -> bool:
@@ -101,7 +107,12 @@ class Elmo(nn.Module):
         self._dropout = nn.Dropout(dropout)
         self._scalar_mixes: list[ScalarMix] = []
         for index in range(num_output_representations):
-            mix = _AllenMix(int(getattr(module, "num_layers")), do_layer_norm, scalar_mix_parameters)  # noqa: B009
+            mix = AllenMix(
+                int(getattr(module, "num_layers")),  # noqa: B009
+                do_layer_norm,
+                scalar_mix_parameters,
+                trainable=scalar_mix_parameters is None,
+            )
             self.add_module(f"scalar_mix_{index}", mix)
             self._scalar_mixes.append(mix)
 
