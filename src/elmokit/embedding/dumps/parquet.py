@@ -20,6 +20,8 @@ from elmokit.errors import ConfigError, FormatError, InputError, brief, closed_e
 GROUP_BYTES, GROUP_ROWS = 8 * 2**20, 4096
 """Size of a row group, which is in memory at a time and must be read to get a single row."""
 _META = b"elmokit"
+_WITH_STATISTICS = ["index", "text", "tokens.list.element"]
+"""Columns whose smallest and largest values are stored; those of vectors would cost two fifths of the writing."""
 
 
 def load_pyarrow() -> tuple[Any, Any]:
@@ -46,7 +48,9 @@ def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
     group: list[Record] = []
     with (
         open(path, "wb") as file,
-        parquet.ParquetWriter(file, schema, compression="none", use_dictionary=False) as writer,
+        parquet.ParquetWriter(
+            file, schema, compression="none", use_dictionary=False, write_statistics=_WITH_STATISTICS
+        ) as writer,
     ):
         for record in stream:
             group.append(record)
