@@ -130,13 +130,14 @@ def _return_freed_memory() -> None:
     """Make glibc map large arrays one by one, so that each returns to the system when it is freed.
 
     By default, glibc takes later arrays from its heaps, where freed gaps between others are kept: a fifth of the
-    full-size model's peak memory. Smaller arrays, which the character CNN frees all the time, stay on the heaps.
+    full-size model's peak memory. Smaller arrays, such as all of a small model's, stay on the heaps: to map and clear
+    them anew takes time.
     """
     import ctypes
 
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        mallopt(-3, 4 * 2**20)  # M_MMAP_THRESHOLD
-        mallopt(-1, 16 * 2**20)  # M_TRIM_THRESHOLD, which the line above would otherwise lower to 128 KB
+        mallopt(-3, 12 * 2**20)  # M_MMAP_THRESHOLD
+        mallopt(-1, 32 * 2**20)  # M_TRIM_THRESHOLD, which the line above would otherwise lower to 128 KB
 
 
 def _share_cores() -> None:

@@ -9,6 +9,7 @@ import bisect
 import json
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -24,14 +25,22 @@ _WITH_STATISTICS = ["index", "text", "tokens.list.element"]
 """Columns whose smallest and largest values are stored; those of vectors would cost two fifths of the writing."""
 
 
+def require_pyarrow() -> None:
+    """Raise an error that says how to install pyarrow, if it is missing; does not import it, which takes time."""
+    if find_spec("pyarrow") is None:
+        raise _missing()
+
+
 def load_pyarrow() -> tuple[Any, Any]:
     """Import pyarrow and its parquet module, or raise an error that says how to install them."""
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise ConfigError(
-            '.parquet files need pyarrow, which is not installed: run pip install "elmokit[parquet]".'
-        ) from None
+        raise _missing() from None
+
+
+def _missing() -> ConfigError:
+    return ConfigError('.parquet files need pyarrow, which is not installed: run pip install "elmokit[parquet]".')
 
 
 def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
