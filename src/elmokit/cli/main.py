@@ -29,7 +29,7 @@ from elmokit.cli.streams import OUTPUT, discard_output, name_output, open_closed
 from elmokit.cli.task import task
 from elmokit.errors import ElmokitError, ElmokitWarning
 
-_ALLOCATIONS = 100_000
+_ALLOCATIONS = 10_000
 """Objects that may be made before the next search for garbage; Python's default is 700."""
 
 app = Commands("elmokit", "ELMo on current PyTorch: train biLMs, adapt them, load every published model, embed text.")
