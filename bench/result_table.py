@@ -14,6 +14,8 @@ SUM = re.compile(r"^([0-9a-f]{64})  (\S+)$", re.MULTILINE)
 PROSE, MINI = "tests/fixtures/prose.txt", "Wikipedia (first part), Books"
 OTHER_DATA = {
     "embedding/int8-trained": f"bilm-tf's test model, {PROSE}",
+    "embedding/command-*": "Wikipedia (held-out text)",
+    "embedding/start": "one sentence",
     "embedding/*": PROSE,
     "fine-tuning/conll2003": "CoNLL-2003",
     "fine-tuning/litbank": "LitBank",

@@ -123,6 +123,26 @@ def linear() -> list[str]:
     ]
 
 
+def command() -> list[str]:
+    every, top = read("embedding/command-all"), read("embedding/command-top")
+    lines = ["| the whole `elmokit embed`, × `embed_stream` | all layers | top layer |", "|---|---|---|"]
+    for name in ("parquet", "hdf5", "npz", "jsonl"):
+        lines.append(f"| .{name} | {every['rows'][name]['ratio']:.2f} | {top['rows'][name]['ratio']:.2f} |")
+    began = read("embedding/start")
+    rows = began["rows"]
+    lines += [
+        "",
+        f"{every['paragraphs']:,} paragraphs ({every['tokens']:,} tokens), `mini`, float16; medians of "
+        f"{every['rounds']} interleaved rounds. `embed_stream` took {every['rows']['embed_stream']['seconds']} s (all "
+        f"layers) and {top['rows']['embed_stream']['seconds']} s (top).",
+        "",
+        f'A cold start takes {rows["one sentence in Python"]["ratio"]:.2f} × the time of `python -c "import torch"` '
+        f"({rows['import torch']['seconds']} s) for one sentence in Python, and "
+        f"{rows['elmokit embed of one line']['ratio']:.2f} × for `elmokit embed` of one line.",
+    ]
+    return lines + source(every, top, began)
+
+
 def memory() -> list[str]:
     result = read("embedding/memory")
     lines = ["| `elmokit embed`, peak MB | 10,000 lines | 1,000,000 lines | growth |", "|---|---|---|---|"]
@@ -263,6 +283,7 @@ PAGES = {
         peers,
         int8,
         linear,
+        command,
         memory,
         training,
         processes,

@@ -17,7 +17,7 @@ import pytest
 
 import elmokit
 from elmokit.analysis.neighbors import build as neighbor_build
-from elmokit.analysis.neighbors.build import corpus_hash, find_index, open_index
+from elmokit.analysis.neighbors.build import corpus_hash, find_index, index_precision, open_index
 from elmokit.analysis.neighbors.index import BLOCK, NeighborIndex, is_finished
 from elmokit.config import TokenizerConfig
 from elmokit.embedding import windows
@@ -27,6 +27,7 @@ from elmokit.embedding.store_writer import StoreWriter
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.model.bilm import BiLM
 from elmokit.text.input_kind import InputKind
+from tests.precisions import rounding_precisions
 from tests.tolerances import assert_close_halves
 
 WORDS = ["The", "play", "was", "naïve", "模型", ".", "grounder", "Alusik", "'s", "on"]
@@ -339,10 +340,32 @@ def test_an_unfinished_index_of_another_version(embedder: Embedder, corpus: Path
         open_index(embedder, corpus, tmp_path / "index")
 
 
-@pytest.mark.parametrize("settings", [{"state": "carry"}, {"int8": True}])
-def test_embedders_with_other_layers(bilm: BiLM, corpus: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError, match="give one with state 'reset' and precision float32"):
-        open_index(Embedder(bilm, threads=1, **settings), corpus, tmp_path / "index")
+def test_an_embedder_with_another_state_is_refused(bilm: BiLM, corpus: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give one with state 'reset'"):
+        open_index(Embedder(bilm, threads=1, state="carry"), corpus, tmp_path / "index")
+
+
+def test_an_index_keeps_its_precision(bilm: BiLM, corpus: Path, tmp_path: Path) -> None:
+    assert index_precision(tmp_path / "index") is None
+    rounding = Embedder(bilm, threads=1, precision="int8")
+    open_index(rounding, corpus, tmp_path / "index")
+    assert index_precision(tmp_path / "index") == "int8"
+    assert open_index(rounding, None, tmp_path / "index")
+    with pytest.raises(FormatError, match=r"an index in int8, .* computes in float32: give --precision int8"):
+        open_index(Embedder(bilm, threads=1), corpus, tmp_path / "index")
+    open_index(Embedder(bilm, threads=1), corpus, tmp_path / "exact")
+    assert index_precision(tmp_path / "exact") == "float32"
+    with pytest.raises(FormatError, match=r"an index in float32, .* computes in int8: give --precision float32"):
+        open_index(rounding, None, tmp_path / "exact")
+
+
+def test_indexes_in_the_cache_are_kept_by_precision(bilm: BiLM, corpus: Path) -> None:
+    """They would give each other's vectors otherwise."""
+    paths = [
+        open_index(Embedder(bilm, threads=1, precision=name), corpus, input="tokens").path
+        for name in ("float32", *rounding_precisions())
+    ]
+    assert len(set(paths)) == len(paths)
 
 
 @pytest.mark.parametrize(("input", "expected"), [("text", 1), ("tokens", 0)])

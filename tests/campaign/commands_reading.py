@@ -52,6 +52,8 @@ ROWS = [
     row("score prose.txt --model words", 1, "words", "has no softmax"),
     row("score prose.txt --model prose.txt", 1, "prose.txt", "a text file", "not a model"),
     row("score prose.txt --input x", 2, "--input", "is not one of"),
+    row("score prose.txt --precision x", 2, "--precision", "is not one of"),
+    row("perplexity model prose.txt --precision x", 2, "--precision", "is not one of"),
     row('score "a folder" --model model', 1, "a folder", "cannot be read"),
     row("score latin1.txt --model model", 1, "latin1.txt", "is not UTF-8"),
     row("score noise.bin --model model", 1, "noise.bin", "a binary file"),

@@ -138,8 +138,8 @@ def test_ctrl_c_is_130_and_the_run_goes_on(folder: Path, run: Call) -> None:
     (folder / "in.txt").write_text("a b c\n" * 10)
     script = (
         "import os, signal\n"
-        "from elmokit.embedding import bulk, windows\n"
-        "windows.WINDOW_INPUTS, bulk.COMMIT_SECONDS = 2, 0\n"
+        "from elmokit.embedding import dump_thread, windows\n"
+        "windows.WINDOW_INPUTS, dump_thread.COMMIT_SECONDS, dump_thread.WAITING_BYTES = 2, 0, 0\n"
         "from elmokit.embedding.store_writer import StoreWriter\n"
         "commit, seen = StoreWriter.commit, []\n"
         "def interrupted(self, *args):\n"

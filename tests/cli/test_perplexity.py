@@ -56,6 +56,16 @@ def test_perplexity_for_people_and_for_programs(folder: Path, run: Call) -> None
     assert "9 predictions per direction in 2 sentences; vocabulary of 10, 14.29% of the words unknown" in done.stdout
 
 
+def test_other_precisions(folder: Path, run: Call) -> None:
+    model, sentences = load(folder / "model"), [["the", "play", "was", "unheard", "."], ["naïve", "模型"]]
+    found = json_lines(run("perplexity", "model", "in.txt", "--input", "tokens", "--json", "--precision", "int8"))
+    expected = measure_perplexity(model, [" ".join(tokens) for tokens in sentences], precision="int8").to_dict()
+    assert found[0]["carry"] == expected
+    lines = json_lines(run("score", "in.txt", "--model", "model", "--input", "tokens", "--json", "--precision", "int8"))
+    scores = score_sentences(model, sentences, precision="int8")
+    assert [line["forward"] for line in lines] == [score.forward.tolist() for score in scores]
+
+
 def test_perplexity_of_raw_text_and_several_files(folder: Path, run: Call) -> None:
     (folder / "in-2.txt").write_text("It was. Why?\n")
     (found,) = json_lines(run("perplexity", "model", "in*.txt", "--json"))

@@ -12,13 +12,14 @@ import random
 import shutil
 import signal
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from elmokit.embedding import bulk, dumps, windows
+from elmokit.embedding import bulk, dump_thread, dumps, windows
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.store import VectorStore, is_store
 from elmokit.embedding.store_writer import StoreWriter
@@ -26,7 +27,7 @@ from tests.killing import Moments, in_fork
 
 WINDOW = 8
 windows.WINDOW_INPUTS = WINDOW
-bulk.COMMIT_SECONDS = 0.0
+dump_thread.COMMIT_SECONDS = 0.0
 
 
 def contents(path: Path) -> Any:
@@ -46,10 +47,14 @@ def main(model: str, source: str, folder: Path, suffix: str, state: Any, num_poi
     def embed(deadly: int | None = None) -> dict[str, Any]:
         embedder = Embedder.from_pretrained(model, state=state, threads=1)
         windows = []
-        run = embedder.embed_window
-        embedder.embed_window = lambda inputs, *args, **extra: (
-            windows.append(len(inputs)) or run(inputs, *args, **extra)
-        )
+        run = embedder.embed_windows
+
+        def counted(taken: Iterable[list[Any]]) -> Iterator[list[Any]]:
+            for window in taken:
+                windows.append(len(window))
+                yield window
+
+        embedder.embed_windows = lambda taken, *args, **extra: run(counted(taken), *args, **extra)
         moments = Moments(folder, deadly)
         moments.count(StoreWriter, "add")
         done = bulk.embed_file(source, output, embedder, bulk.EmbedOptions(batch_size=4))

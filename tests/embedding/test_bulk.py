@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,10 +21,11 @@ import pytest
 import torch
 
 import elmokit
-from elmokit.embedding import bulk, windows
+from elmokit.embedding import bulk, dump_thread, windows
 from elmokit.embedding.bulk import EmbedOptions, EmbedSummary, embed_file
 from elmokit.embedding.dumps import FORMATS, open_embeddings
 from elmokit.embedding.embedder import Embedder, Output
+from elmokit.embedding.journal import find_precision
 from elmokit.embedding.records import Meta
 from elmokit.embedding.store import VectorStore
 from elmokit.embedding.store_writer import StoreWriter
@@ -31,6 +33,7 @@ from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError,
 from elmokit.model.bilm import BiLM
 from elmokit.model.engines.infer import PortableEngine
 from elmokit.model.engines.plain import PlainEngine
+from tests.precisions import rounding_precisions
 from tests.tolerances import assert_close
 
 ROOT = Path(__file__).parents[2]
@@ -59,21 +62,21 @@ def out(tmp_path: Path) -> Path:
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(windows, "WINDOW_INPUTS", 2)
-    monkeypatch.setattr(bulk, "COMMIT_SECONDS", 0.0)
+    monkeypatch.setattr(dump_thread, "COMMIT_SECONDS", 0.0)
 
 
-def stop_after(embedder: Embedder, num_windows: int, error: BaseException) -> Embedder:
+def stop_after(embedder: Embedder, num_windows: int, error: BaseException, *, precision: str = "float32") -> Embedder:
     """The same embedder, failing when it is asked for one more window."""
-    other = Embedder(embedder.bilm, threads=1, state=embedder.state, name=embedder.name)
-    run, left = other.embed_window, [num_windows]
+    other = Embedder(embedder.bilm, threads=1, state=embedder.state, precision=precision, name=embedder.name)
+    run = other.embed_windows
 
     def limited(*args: Any, **extra: Any) -> Any:
-        if not left[0]:
-            raise error
-        left[0] -= 1
-        return run(*args, **extra)
+        for number, window in enumerate(run(*args, **extra)):
+            if number == num_windows:
+                raise error
+            yield window
 
-    other.embed_window = limited  # type: ignore[method-assign]
+    other.embed_windows = limited  # type: ignore[method-assign]
     return other
 
 
@@ -157,18 +160,72 @@ def test_standard_input_and_output(embedder: Embedder, monkeypatch: pytest.Monke
         assert [record.text for record in embeddings] == [line.strip() for line in LINES]
 
 
-def test_progress_is_reported(
-    source: Path, out: Path, embedder: Embedder, small_windows: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(bulk, "REPORT_RECORDS", 3)
+def test_progress_is_reported(source: Path, out: Path, embedder: Embedder, small_windows: None) -> None:
     seen: list[bulk.EmbedProgress] = []
     options = EmbedOptions(input="tokens")
     embed_file(source, out, embedder, options, report=lambda progress: seen.append(replace(progress)))
-    assert [progress.num_lines for progress in seen] == [2, 4, 6, 8, *[8] * 3]
-    assert [progress.num_written for progress in seen] == [0] * 4 + [3, 6, 8]
+    assert [(progress.num_lines, progress.num_written) for progress in seen] == [(2, 0), (4, 0), (6, 0), (8, 0)]
     assert seen[-1].num_tokens == sum(len(line.split()) for line in LINES)
     assert all(progress.share is not None and 0 < progress.share <= 1 for progress in seen)
     assert seen[-1].share == 1
+
+
+def test_the_dump_of_a_pipe_is_written_at_the_end(
+    source: Path, out: Path, embedder: Embedder, small_windows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it was made from is known only then."""
+    out = out.with_suffix(".npz")
+    embed_file(source, out, embedder)
+    expected = out.read_bytes()
+    out.unlink()
+    monkeypatch.setattr(bulk, "REPORT_RECORDS", 3)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(source.read_bytes())))
+    seen: list[int] = []
+    embed_file("-", out, embedder, report=lambda progress: seen.append(progress.num_written))
+    assert seen == [0, 0, 0, 0, 3, 6, 8]
+    assert out.read_bytes() == expected
+
+
+def test_the_dump_of_a_file_that_grows_meanwhile(
+    source: Path, out: Path, embedder: Embedder, small_windows: None
+) -> None:
+    run = embedder.embed_windows
+
+    def growing(*args: Any, **extra: Any) -> Any:
+        with source.open("a") as file:
+            file.write("one more\n")
+        return run(*args, **extra)
+
+    embedder.embed_windows = growing  # type: ignore[method-assign]
+    assert embed_file(source, out, embedder).num_lines == len(LINES) + 1
+    with open_embeddings(out) as embeddings:
+        assert [record.text for record in embeddings] == [*(line.strip() for line in LINES), "one more"]
+    assert embed_file(source, out, embedder).was_done
+
+
+def test_a_run_waits_for_its_dump(
+    source: Path, out: Path, embedder: Embedder, small_windows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A dump that is slower than the embedder holds it up, and is reported."""
+    monkeypatch.setattr(dump_thread, "WAITING_BYTES", 0)
+    monkeypatch.setattr(dump_thread, "REPORT_SECONDS", 0.01)
+    add, go_on = StoreWriter.add, threading.Event()
+
+    def slow(self: StoreWriter, text: str, *args: Any) -> None:
+        assert text != "and/or" or go_on.wait(60)
+        add(self, text, *args)
+
+    monkeypatch.setattr(StoreWriter, "add", slow)
+    seen: list[tuple[int, int]] = []
+
+    def report(progress: bulk.EmbedProgress) -> None:
+        seen.append((progress.num_lines, progress.num_written))
+        if progress.num_written:
+            go_on.set()
+
+    embed_file(source, out, embedder, report=report)
+    assert next(written for _, written in seen if written) == 2
+    assert max(seen)[0] == len(LINES)
 
 
 def test_windows_depend_on_their_lines_alone() -> None:
@@ -313,6 +370,31 @@ def test_outputs_and_journals_of_other_models_are_refused(
         embed_file(source, out, other)
     renamed = Embedder(embedder.bilm, threads=1, name="the same under another name")
     assert embed_file(source, out, renamed).was_done
+
+
+def test_auto_keeps_the_precision_of_a_run(
+    source: Path, out: Path, bilm: BiLM, small_windows: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert find_precision(out) is None
+    rounding = Embedder(bilm, threads=1, precision="int8")
+    with pytest.raises(RuntimeError):
+        embed_file(source, out, stop_after(rounding, 1, RuntimeError("stop"), precision="int8"))
+    assert find_precision(out) == "int8"
+    assert find_precision(out, resume=False) is None
+    embed_file(source, out, rounding)
+    assert find_precision(out) == "int8"
+    assert find_precision(out, overwrite=True) is None
+    with pytest.raises(FormatError, match=r"exists with precision int8 instead of float32: .*--overwrite"):
+        embed_file(source, out, Embedder(bilm, threads=1))
+
+
+def test_a_finished_output_in_bfloat16_is_not_taken_for_float32(source: Path, out: Path, bilm: BiLM) -> None:
+    if "bfloat16" not in rounding_precisions():
+        pytest.skip("this processor has no instructions for bfloat16")
+    embed_file(source, out, Embedder(bilm, threads=1, precision="bfloat16"))
+    assert find_precision(out) == "bfloat16"
+    with pytest.raises(FormatError, match=r"exists with precision bfloat16 instead of float32: .*--overwrite"):
+        embed_file(source, out, Embedder(bilm, threads=1))
 
 
 def test_a_run_is_finished_by_the_engine_that_began_it(

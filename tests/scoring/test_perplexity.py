@@ -22,6 +22,7 @@ from elmokit.scoring.sentences import score_sentences
 from elmokit.scoring.substitutes import find_substitutes
 from elmokit.text.lines import read_text
 from elmokit.text.vocabulary import SPECIALS
+from tests.precisions import rounding_precisions
 from tests.reference import DIRECTIONS, bilm_log_probabilities, random_bilm, run_bilm, write_bilm
 from tests.training.adaptive import build_adaptive
 
@@ -360,3 +361,23 @@ def test_a_place_that_is_not_there(bilm: BiLM, tokens: list[str], place: int, nu
     for wrong in (0, -4):
         with pytest.raises(ConfigError, match=rf"number \({wrong}\) must be an integer of at least 1"):
             find_substitutes(bilm, ["the"], 0, number=wrong)
+
+
+# --- Precision -------------------------------------------------------------------------------------------------------
+
+
+def test_other_precisions_are_close_and_not_equal(tiny: Tiny) -> None:
+    model = tiny("softmax")
+    exact = measure_perplexity(model, TEXT)
+    scores = [score.forward for score in score_sentences(model, SENTENCES)]
+    for name in rounding_precisions():
+        found = measure_perplexity(model, TEXT, precision=name)
+        assert found.average == pytest.approx(exact.average, rel=0.02)
+        rounded = [score.forward for score in score_sentences(model, SENTENCES, precision=name)]
+        assert np.allclose(np.concatenate(rounded), np.concatenate(scores), atol=0.1)
+        assert not np.array_equal(np.concatenate(rounded), np.concatenate(scores))
+
+
+def test_an_unknown_precision_is_refused(tiny: Tiny) -> None:
+    with pytest.raises(ConfigError, match="'half' is unknown: choose float32, bfloat16, int8 or auto"):
+        measure_perplexity(tiny("softmax"), TEXT, precision="half")

@@ -14,6 +14,7 @@ from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.model.bilm import BiLM
 from elmokit.tasks import layer_store
 from elmokit.tasks.layer_store import LayerStore
+from tests.precisions import rounding_precisions
 from tests.tolerances import assert_close_halves
 
 pytestmark = pytest.mark.usefixtures("engine_mode")
@@ -132,10 +133,21 @@ def test_the_users_cache_is_the_place_if_none_is_given(
     assert LayerStore(embedder).path == tmp_path / "cache" / "layers" / embedder.fingerprint[:16]
 
 
-@pytest.mark.parametrize("changes", [{"state": "carry"}, {"state": "warm"}, {"int8": True}])
-def test_an_embedder_that_gives_other_layers_is_refused(changes: dict[str, Any], bilm: BiLM, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="state 'reset' and precision float32"):
-        LayerStore(Embedder(bilm, threads=1, **changes), tmp_path)
+@pytest.mark.parametrize("state", ["carry", "warm"])
+def test_an_embedder_that_gives_other_layers_is_refused(state: Any, bilm: BiLM, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="give one with state 'reset'"):
+        LayerStore(Embedder(bilm, threads=1, state=state), tmp_path)
+
+
+def test_every_precision_has_a_store(bilm: BiLM, tmp_path: Path) -> None:
+    embedders = [Embedder(bilm, threads=1, precision=name) for name in ("float32", *rounding_precisions())]
+    for embedder in embedders:
+        assert LayerStore(embedder, tmp_path).prepare(SENTENCES) == len(SENTENCES)
+    keys = ["", *("-avx512bf16" if e.precision == "bfloat16" else "" for e in embedders[1:])]
+    names = ["", *(f"-{embedder.precision}" for embedder in embedders[1:])]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        f"{embedders[0].fingerprint[:16]}{name}{key}" for name, key in zip(names, keys, strict=True)
+    )
 
 
 def test_a_second_writer_is_told_to_wait(embedder: Embedder, tmp_path: Path) -> None:

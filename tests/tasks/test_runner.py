@@ -15,6 +15,7 @@ import torch
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
+from elmokit.model.engines.choose import resolve_precision
 from elmokit.tasks import runner
 from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.runner import evaluate_task, train_task
@@ -23,6 +24,7 @@ from elmokit.training.loop import Loop
 from elmokit.training.optim import Optimizer
 from elmokit.training.run_folder import request_finish
 from tests.conftest import build_tiny
+from tests.precisions import rounding_precisions
 from tests.tasks.conftest import files, settings, write_entities
 from tests.tasks.killing import outcome
 
@@ -527,3 +529,39 @@ def test_pipes_are_refused_before_they_hang(data: dict[str, Any], tmp_path: Path
     train(data, tmp_path / "run", {"num_epochs": 1})
     with pytest.raises(InputError, match="pipe is a pipe or a device"):
         evaluate_task(load_trained(tmp_path / "run/model"), pipe)
+
+
+# --- Precision -------------------------------------------------------------------------------------------------------
+
+
+def test_auto_is_resolved_once_and_kept(data: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fastest = resolve_precision("auto", torch.empty(0))
+    auto = {"num_epochs": 1, "elmo": {"precision": "auto"}}
+    result = train(data, tmp_path / "auto", auto)
+    assert result["config"]["elmo"]["precision"] == fastest
+    assert load_trained(tmp_path / "auto/model").config.elmo.precision == fastest
+    train(data, tmp_path / "int8", {"num_epochs": 1, "elmo": {"precision": "int8"}})
+    with no_training():
+        assert train(data, tmp_path / "int8", auto, resume=True)["config"]["elmo"]["precision"] == "int8"
+        with pytest.raises(ConfigError, match="holds a finished run with elmo = "):
+            train(data, tmp_path / "int8", {"num_epochs": 1}, resume=True)
+    monkeypatch.setattr(runner, "with_precision", lambda config, name: pytest.fail("it was float32 already"))
+    train(data, tmp_path / "exact", {"num_epochs": 1})
+
+
+def test_a_trained_model_can_run_in_another_precision(data: dict[str, Any], tmp_path: Path) -> None:
+    train(data, tmp_path / "run", {"num_epochs": 1})
+    for name in ("float32", *rounding_precisions()):
+        loaded = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new", precision=name)
+        assert loaded.store is not None
+        assert loaded.store.embedder.precision == name
+    with pytest.raises(ConfigError, match="'half' is unknown: choose float32, bfloat16, int8 or auto"):
+        load_trained(tmp_path / "run/model", precision="half")
+
+
+def test_a_tuned_biLM_is_not_rounded(data: dict[str, Any], tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"precision is for the layers of a frozen biLM: set elmo\.tuned to 0"):
+        settings(elmo={"tuned": 1.0, "precision": "int8"})
+    train(data, tmp_path / "run", {"num_epochs": 1, "elmo": {"tuned": 1.0}})
+    with pytest.raises(ConfigError, match="precision int8 is for a frozen biLM"):
+        load_trained(tmp_path / "run/model", precision="int8")

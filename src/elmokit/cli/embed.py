@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from elmokit.embedding.bulk import EmbedSummary
 
 
+_TURN = 0.0005
+"""Seconds that a thread may run Python code while another one waits to start its next product."""
+
+
 def embed(
     source: options.Source,
     target: Annotated[
@@ -51,12 +55,7 @@ def embed(
     resume: Annotated[bool, typer.Option(help="Resume an unfinished run, or start over.")] = True,
     threads: options.Threads = None,
     device: options.Device = "cpu",
-    precision: Annotated[
-        Literal["float32", "bfloat16", "int8", "auto"],
-        typer.Option(
-            help="Precision of matrix products: bfloat16 and int8 are faster, with slightly different vectors."
-        ),
-    ] = "float32",
+    precision: options.Precision = "float32",
     int8: Annotated[bool, typer.Option("--int8", help="The same as --precision int8.")] = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a finished OUTPUT.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print a summary as JSON on stdout.")] = False,
@@ -89,12 +88,13 @@ def embed(
         overwrite=overwrite,
     )
     _return_freed_memory()
+    _share_cores()
     embedder = Embedder.from_pretrained(
         model,
         device=device,
         state=state,
         threads=threads,
-        precision=precision,
+        precision=_own_precision(precision, output, resume=resume, overwrite=overwrite),
         int8=int8,
         batch_tokens=batch_tokens,
     )
@@ -117,17 +117,35 @@ def _check_arguments(source: str, output: str, model: str, device: str) -> None:
     check_device(device)
 
 
+def _own_precision(precision: str, output: str, *, resume: bool, overwrite: bool) -> str:
+    """For "auto", the precision of the run that is resumed, or of the output that is there already."""
+    if precision != "auto" or output == "-":
+        return precision
+    from elmokit.embedding.journal import find_precision
+
+    return find_precision(Path(output), resume=resume, overwrite=overwrite) or precision
+
+
 def _return_freed_memory() -> None:
     """Make glibc map large arrays one by one, so that each returns to the system when it is freed.
 
     By default, glibc takes later arrays from its heaps, where freed gaps between others are kept: a fifth of the
-    full-size model's peak memory. Smaller arrays, which the character CNN frees all the time, stay on the heaps.
+    full-size model's peak memory. Smaller arrays, such as all of a small model's, stay on the heaps: to map and clear
+    them anew takes time.
     """
     import ctypes
 
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
-        mallopt(-3, 4 * 2**20)  # M_MMAP_THRESHOLD
-        mallopt(-1, 16 * 2**20)  # M_TRIM_THRESHOLD, which the line above would otherwise lower to 128 KB
+        mallopt(-3, 12 * 2**20)  # M_MMAP_THRESHOLD
+        mallopt(-1, 32 * 2**20)  # M_TRIM_THRESHOLD, which the line above would otherwise lower to 128 KB
+
+
+def _share_cores() -> None:
+    """Leave the cores to the threads that compute: no products on this thread, and short turns for Python code."""
+    from elmokit.model.engines.workers import compute_on_one_core
+
+    compute_on_one_core()
+    sys.setswitchinterval(_TURN)
 
 
 def _print(done: "EmbedSummary", *, as_json: bool) -> None:

@@ -34,6 +34,20 @@ Input = Annotated[InputKind | None, typer.Option("--input", help=_INPUT_HELP, sh
 TrainingInput = Annotated[InputKind | None, typer.Option("--input", help=_INPUT_HELP, show_default="as in CONFIG")]
 Errors = Annotated[Literal["strict", "replace"], typer.Option(help="Invalid UTF-8: fail, or replace with U+FFFD.")]
 Threads = Annotated[int | None, typer.Option("--threads", min=1, help="Cores to use; by default all.")]
+PrecisionName = Literal["float32", "bfloat16", "int8", "auto"]
+_PRECISION_HELP = "Precision of matrix products: bfloat16 and int8 are faster, with slightly different vectors."
+Precision = Annotated[PrecisionName, typer.Option("--precision", help=_PRECISION_HELP)]
+IndexPrecision = Annotated[
+    PrecisionName | None,
+    typer.Option("--precision", help=_PRECISION_HELP, show_default="as in an existing index, else float32"),
+]
+TaskPrecision = Annotated[
+    PrecisionName | None,
+    typer.Option("--precision", help=f"{_PRECISION_HELP} The same as --set elmo.precision=…", show_default="float32"),
+]
+OwnPrecision = Annotated[
+    PrecisionName | None, typer.Option("--precision", help=_PRECISION_HELP, show_default="as in training")
+]
 Device = Annotated[str, typer.Option(help="cpu, cuda, cuda:1 …")]
 
 # --- Results ---------------------------------------------------------------------------------------------------------
@@ -162,6 +176,11 @@ def parse_changes(changes: list[str] | None) -> dict[str, str]:
             raise typer.BadParameter(f"{change!r} is not NAME=VALUE.", param_hint="--set")
         found[name.strip()] = value.strip()
     return found
+
+
+def add_precision(changes: list[str] | None, precision: str | None) -> list[str] | None:
+    """The changed settings of a task, with the one that --precision stands for."""
+    return changes if precision is None else [*(changes or []), f"elmo.precision={precision}"]
 
 
 def find_data(given: Path | None, place: str) -> Path:

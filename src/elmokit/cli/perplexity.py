@@ -28,6 +28,7 @@ def perplexity(
     files: Annotated[list[str], typer.Argument(metavar="FILES", help="Text files or globs; .gz .xz .bz2 work.")],
     input_: options.Input = None,
     threads: options.Threads = None,
+    precision: options.Precision = "float32",
     as_json: options.Json = False,
 ) -> None:
     """Compute the full-softmax perplexity of a text: forward, backward and average, with the state carried and reset.
@@ -55,7 +56,7 @@ def perplexity(
     if has_raw_text(paths, kind):
         check_raw_text(bilm.config.tokenizer)
     with progress_bar("measuring") as report:
-        found = evaluate_both(bilm, sentences, threads=threads, report=report)
+        found = evaluate_both(bilm, sentences, threads=threads, precision=precision, report=report)
     if as_json:
         typer.echo(json.dumps(found))
         return
@@ -106,6 +107,7 @@ def score(
     input_: options.Input = None,
     errors: options.Errors = "strict",
     threads: options.Threads = None,
+    precision: options.Precision = "float32",
     as_json: options.Json = False,
 ) -> None:
     """Compute the log-probability of every token in each direction; every sentence starts from the zero state.
@@ -147,7 +149,7 @@ def score(
                 yield tokens
 
     with progress_bar("scoring", beside_output=True) as report:
-        for found in score_sentences(bilm, sentences(), threads=threads):
+        for found in score_sentences(bilm, sentences(), threads=threads, precision=precision):
             number = numbers.popleft()
             typer.echo(_as_json(number, found, bilm.vocabulary) if as_json else _as_table(number, found))
             if report is not None and (share := reader.share) is not None:

@@ -45,6 +45,7 @@ def train(
     changes: options.TaskSet = None,
     resume: options.Resume = False,
     threads: ThreadsOption = None,
+    precision: options.TaskPrecision = None,
     as_json: options.TaskJson = False,
 ) -> None:
     """Train a task model. If interrupted, repeat the command with --resume.
@@ -60,7 +61,7 @@ def train(
     from elmokit.tasks.runner import TaskFiles, train_task
 
     own = _find(name)
-    config = read_task_config(name, preset, options.parse_changes(changes))
+    config = read_task_config(name, preset, options.parse_changes(options.add_precision(changes, precision)))
     options.use_threads(threads)
     files = TaskFiles(train, dev, output, test or [], vectors=vectors or [], bilm=model, resume=resume, threads=threads)
     with training_bar(output, metric=own.metric, unit="examples") as bar:
@@ -84,6 +85,7 @@ def evaluate(
     files: Annotated[list[str], typer.Argument(metavar="FILES", help="Files of the task, with gold labels.")],
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
+    precision: options.OwnPrecision = None,
     as_json: options.TaskJson = False,
 ) -> None:
     """Score a trained model on files.
@@ -99,7 +101,7 @@ def evaluate(
     from elmokit.tasks.runner import evaluate_task
 
     options.use_threads(threads)
-    loaded = _load(name, trained, model, threads)
+    loaded = _load(name, trained, model, threads, precision)
     with progress_bars("embedding", "predicting") as (embedding, predicting):
         figures = evaluate_task(loaded, files, embedding=embedding, predicting=predicting)
     typer.echo(json.dumps(figures) if as_json else figures_line(figures))
@@ -125,6 +127,7 @@ def predict(
     ] = None,
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
+    precision: options.OwnPrecision = None,
     as_json: options.TaskJson = False,
 ) -> None:
     """Predict for your own text: one TEXT per field of the task.
@@ -144,7 +147,7 @@ def predict(
     named = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
     rows = read_rows(own, texts, named, input_file)
     options.use_threads(threads)
-    loaded = _load(name, trained, model, threads)
+    loaded = _load(name, trained, model, threads, precision)
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
@@ -176,6 +179,7 @@ def compare(
     changes: options.TaskSet = None,
     processes: options.Processes = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Total cores; by default all. Each run uses one.")] = None,
+    precision: options.TaskPrecision = None,
     as_json: options.TaskJson = False,
 ) -> None:
     """Train with and without ELMo over seeds and print a row of the paper's Table 1. Repeat it to resume.
@@ -189,6 +193,7 @@ def compare(
     more = _parse_also(also or [])
     files = {"train": train, "dev": dev, "test": test, "vectors": vectors}
     check_model(model)
+    changes = options.add_precision(changes, precision)
     experiment = read_experiment(
         name, files, output, seeds=seeds, preset=preset, changes=changes, processes=processes, threads=threads
     )
@@ -293,11 +298,11 @@ def _find(name: str) -> Any:
     return find_task(name)
 
 
-def _load(name: str, path: Path, model: str | None, threads: int | None) -> "TrainedTask":
+def _load(name: str, path: Path, model: str | None, threads: int | None, precision: str | None) -> "TrainedTask":
     from elmokit.errors import ConfigError
     from elmokit.tasks.trained import load_trained
 
-    loaded = load_trained(path, bilm=model, threads=threads)
+    loaded = load_trained(path, bilm=model, threads=threads, precision=precision)
     if loaded.task.name != name:
         raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: give that task's name.")
     return loaded

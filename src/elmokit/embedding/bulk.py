@@ -1,26 +1,32 @@
 """Embed the lines of a whole file into a dump, in constant memory; a run can resume after a kill at any moment.
 
 Lines are read in windows whose boundaries depend only on the lines, and batches are formed inside a window. Finished
-windows are committed to a journal beside the output (a vector store). At the end the dump is written from the journal
-and renamed to its final name, and the journal is removed. A resumed run starts at the boundary of a window, so its
-output is bit-identical to that of an uninterrupted run.
+windows are committed to a journal beside the output (a vector store). Meanwhile the dump is written inside the journal;
+at the end it is renamed to its final name, and the journal is removed. A resumed run starts at the boundary of a
+window, so its output is bit-identical to that of an uninterrupted run.
+
+A dump says of which lines it was made, by their digest. So a regular file is read once before; the dump of a pipe, or
+of a file that changed meanwhile, is written from the journal at the end.
 """
 
 import os
 import sys
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmokit.arguments import check_flag, check_integer, check_path, shown
+from elmokit.embedding.dump_thread import DumpThread
 from elmokit.embedding.dumps import check_output, dump_format, guard_dump, jsonl, open_embeddings, write_part
-from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output, check_dtype
+from elmokit.embedding.embedder import CARRY_ROWS, Embedded, Embedder, Output, TextOrTokens, check_dtype
 from elmokit.embedding.journal import (
     ENGINE,
     START_OVER,
@@ -29,9 +35,10 @@ from elmokit.embedding.journal import (
     journal_path,
     open_journal,
     pack_state,
+    recorded_precision,
     unpack_state,
 )
-from elmokit.embedding.lines import Errors, LineReader
+from elmokit.embedding.lines import Errors, LineReader, read_digest
 from elmokit.embedding.pooling import Layers
 from elmokit.embedding.records import Meta, Record
 from elmokit.embedding.store import VectorStore
@@ -42,10 +49,8 @@ from elmokit.filesystem import naming_destination, refuse_input, sync_directory,
 from elmokit.text.input_kind import DEFAULT_INPUT, INPUTS, InputKind, actual_input, watched
 from elmokit.wording import counted
 
-COMMIT_SECONDS, COMMIT_BYTES = 2.0, 8 * 2**20
-"""Windows are committed together as long as no more than this much work could be lost."""
 REPORT_RECORDS = 256
-"""Records between progress reports while the dump is written."""
+"""Records between progress reports while the dump is written from the journal."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +103,7 @@ class EmbedProgress:
     share: float | None = None
     """Share of the input file that was read."""
     num_written: int = 0
-    """Lines written to the dump; writing begins when all lines are embedded."""
+    """Lines written to the dump, if the run is waiting for that; otherwise 0."""
 
 
 EmbedCallback = Callable[[EmbedProgress], None]
@@ -155,6 +160,18 @@ def embed_file(
         raise
 
 
+@dataclass(frozen=True)
+class _End:
+    """The lines of a window, and the state of the run at its end."""
+
+    lines: list[str]
+    num_lines: int
+    digest: str
+    share: float | None
+    carried: dict[str, NDArray[Any]] = field(default_factory=dict)
+    """The state of the LSTMs, if it is carried."""
+
+
 class _Run:
     """One call of `embed_file`."""
 
@@ -207,9 +224,8 @@ class _Run:
         reader = LineReader(self._source, errors=self._options.errors)
 
         def records() -> Iterator[Record]:
-            for window in cut_windows(self._watched(reader), self._step):
-                for line, embedded in self._embed(window, reader):
-                    yield Record(0, line, embedded.tokens, embedded.vectors)
+            for _, results in self._embed(reader, ahead=False):
+                yield from results
                 file.flush()
 
         jsonl.write_stream(records(), file, self._meta)
@@ -217,12 +233,13 @@ class _Run:
         return self._summary("-", reader.num_lines, 0)
 
     def to_file(self, final: Path, journal: Path) -> EmbedSummary:
-        """Fill the journal, write the dump from it, and remove the journal."""
+        """Fill the journal, write the dump, and remove the journal."""
         meta, options = self._meta, self._options
         if final.exists() and not options.overwrite:
             done = self._check_done(final, meta)
             discard_journal(journal)
             return done
+        digest = read_digest(self._source, errors=options.errors)
         reader = LineReader(self._source, errors=options.errors)
         num_committed = None  # unknown as long as the journal is not ours
         try:
@@ -230,8 +247,8 @@ class _Run:
                 num_resumed = writer.num_committed
                 try:
                     self._catch_up(reader, writer.committed)
-                    self._fill(writer, reader)
-                    self._finish(writer, final, meta, reader)
+                    meta = replace(meta, model=writer.meta.model)
+                    self._write(writer, reader, final, meta, digest)
                 finally:
                     num_committed = writer.num_committed
         except BaseException:
@@ -251,11 +268,12 @@ class _Run:
             raise FormatError(f"{final} exists and is not a complete elmokit dump: {remedy}.") from None
         # A finished output comes from a single engine, so a different engine is not a reason to refuse it.
         without_engine = replace(meta, extra={name: value for name, value in meta.extra.items() if name != ENGINE})
+        if (own := recorded_precision(found)) != self._embedder.precision:
+            raise FormatError(f"{final} exists with precision {own} instead of {self._embedder.precision}: {remedy}.")
         if difference := describe_difference(found, without_engine):
             raise FormatError(f"{final} exists with {difference}: {remedy}.")
         reader = LineReader(self._source, errors=self._options.errors)
-        for _ in reader:
-            pass
+        deque(reader, maxlen=0)
         if reader.digest != found.extra.get("input_sha256"):
             raise FormatError(f"{final} exists and was made from another input than {reader.name}: {remedy}.")
         return replace(self._summary(str(final), reader.num_lines, reader.num_lines), was_done=True)
@@ -275,58 +293,74 @@ class _Run:
             )
         self._embedder.runner.carried = unpack_state(committed.read_arrays(), self._embedder.runner.device)
 
-    def _fill(self, writer: StoreWriter, reader: LineReader) -> None:
-        """Embed the remaining lines, committing regularly after a window."""
-        committed = time.monotonic()
-        for window in cut_windows(self._watched(reader), self._step):
-            for line, embedded in self._embed(window, reader):
-                writer.add(line, embedded.tokens, embedded.vectors)
-            if time.monotonic() - committed >= COMMIT_SECONDS or writer.pending_bytes >= COMMIT_BYTES:
-                self._commit(writer, reader)
-                committed = time.monotonic()
-        self._commit(writer, reader)
+    def _write(self, writer: StoreWriter, reader: LineReader, final: Path, meta: Meta, digest: str | None) -> None:
+        """Embed the remaining lines, and write journal and dump.
+
+        The dump is written inside the journal, so that a kill leaves no files elsewhere, and renamed. `digest` is that
+        of all lines, if it is known.
+        """
+        part = writer.path / f".dump.tmp{final.suffix}"
+        early = None if digest is None else part
+        with DumpThread(writer, early, _with_digest(meta, digest), self._report_writing) as dump:
+            for end, results in self._embed(reader, ahead=digest is not None):
+                for record in results:
+                    dump.add(record)
+                dump.end_window({"sha256": end.digest}, end.carried)
+        if reader.digest != digest:
+            self._progress.num_lines = reader.num_lines  # also if an earlier run had embedded them all
+            with VectorStore(writer.path) as store:
+                write_part(self._reported(store), part, _with_digest(meta, reader.digest), dump_format(final))
+        sync_file(part)
+        os.replace(part, final)
+        sync_directory(final.parent)
 
     def _watched(self, reader: LineReader) -> Iterator[str]:
         """The lines, with a warning if they look like the other kind of input."""
         return watched(reader, self._options.input, reader.name)
 
-    def _commit(self, writer: StoreWriter, reader: LineReader) -> None:
-        carried = self._embedder.runner.carried if self._embedder.state == "carry" else None
-        writer.commit({"sha256": reader.digest}, pack_state(carried))
-
-    def _finish(self, writer: StoreWriter, final: Path, meta: Meta, reader: LineReader) -> None:
-        """Write the dump inside the journal, so that a kill leaves no files elsewhere, and rename it."""
-        meta = replace(meta, extra=meta.extra | {"input_sha256": reader.digest}, model=writer.meta.model)
-        part = writer.path / f".dump.tmp{final.suffix}"
-        self._progress.num_lines = reader.num_lines  # also if an earlier run had embedded them all
-        with VectorStore(writer.path) as store:
-            write_part(self._reported(store), part, meta, dump_format(final))
-        sync_file(part)
-        os.replace(part, final)
-        sync_directory(final.parent)
+    def _report_writing(self, num_written: int) -> None:
+        """Report that the run is waiting for the dump."""
+        self._report(replace(self._progress, num_written=num_written))
 
     def _reported(self, store: VectorStore) -> Iterator[Record]:
         """The records of the journal; reports how many were read."""
         for number, record in enumerate(store, start=1):
             yield record
             if number % REPORT_RECORDS == 0 or number == len(store):
-                self._progress.num_written = number
-                self._report(self._progress)
+                self._report_writing(number)
 
-    def _embed(self, window: list[str], reader: LineReader) -> Iterator[tuple[str, Embedded]]:
-        inputs = [line if self._options.input == "text" else line.split() for line in window]
+    def _embed(self, reader: LineReader, *, ahead: bool) -> Iterator[tuple["_End", Iterator[Record]]]:
+        """The windows of the remaining lines: where each ends, valid after its records were taken, and its records.
+
+        With `ahead`, the next window is read while one is embedded.
+        """
+        embedder, first, read = self._embedder, reader.num_lines + 1, deque[_End]()
+
+        def windows() -> Iterator[list[TextOrTokens]]:
+            for lines in cut_windows(self._watched(reader), self._step):
+                read.append(_End(lines, reader.num_lines, reader.digest, reader.share))
+                yield [line if self._options.input == "text" else line.split() for line in lines]
+
+        for part in [windows()] if ahead else ([window] for window in windows()):
+            for results in embedder.embed_windows(
+                part, self._output, batch_size=self._batch_size, what="line", first=first
+            ):
+                end = read.popleft()
+                yield end, self._records(end, results)
+                first += len(end.lines)
+
+    def _records(self, end: "_End", results: Iterator[Embedded]) -> Iterator[Record]:
+        """The records of a window; then reports the progress."""
         progress = self._progress
-        first = reader.num_lines - len(window) + 1
-        results = self._embedder.embed_window(
-            inputs, self._output, batch_size=self._batch_size, what="line", first=first
-        )
-        for line, embedded in zip(window, results, strict=True):
+        for line, embedded in zip(end.lines, results, strict=True):
             progress.num_tokens += len(embedded.tokens)
             progress.num_unknown += self._embedder.count_unknown(embedded.tokens)
             progress.num_blank += not embedded.tokens
-            yield line, embedded
-        progress.num_lines = reader.num_lines
-        progress.share = reader.share
+            yield Record(0, line, embedded.tokens, embedded.vectors)
+        if self._embedder.state == "carry":
+            end.carried.update(pack_state(self._embedder.runner.carried))
+        progress.num_lines = end.num_lines
+        progress.share = end.share
         self._report(progress)
 
     def _summary(self, output: str, num_lines: int, num_resumed: int) -> EmbedSummary:
@@ -346,3 +380,8 @@ def layers_text(layers: Layers) -> str:
     if isinstance(layers, str | int | np.integer):
         return str(layers)
     return ",".join(repr(float(weight)) for weight in layers)
+
+
+def _with_digest(meta: Meta, digest: str | None) -> Meta:
+    """The meta of a dump: that of its journal, and the digest of the lines."""
+    return meta if digest is None else replace(meta, extra=meta.extra | {"input_sha256": digest})

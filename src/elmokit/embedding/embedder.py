@@ -4,6 +4,7 @@ Notation: L layers, T tokens of a text, D = 2P width of a vector.
 """
 
 import warnings
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -309,18 +310,47 @@ class Embedder:
         The inputs must be str or lists of str; this is not checked. Messages call them `what` and number them from
         `first`.
         """
+        for window in self.embed_windows(
+            [inputs], output, batch_size=batch_size, split_sentences=split_sentences, what=what, first=first
+        ):
+            yield from window
+
+    def embed_windows(
+        self,
+        windows: Iterable[Sequence[TextOrTokens]],
+        output: Output,
+        *,
+        batch_size: int | None = None,
+        split_sentences: bool = True,
+        what: str = "text",
+        first: int = 0,
+    ) -> Iterator[Iterator[Embedded]]:
+        """Embed windows one after the other, each like `embed_window`, whose results must be taken before the next's.
+
+        Unless the state is carried, the next window is taken and tokenized while one is computed. An error in it is
+        raised only when its turn has come.
+        """
         self._follow_weights()
-        if any(isinstance(text, str) for text in inputs):
-            self.check_tokenizer()
-        texts = [_sentences(text, split_sentences) for text in inputs]
-        sentences = [sentence for text in texts for sentence, _ in text]
-        vectors = iter(
-            self.runner.run_in_order(sentences, output.selection, batch_size or CARRY_ROWS)
+        waiting: deque[list[_Text]] = deque()
+
+        def sentences() -> Iterator[list[tuple[str, ...]]]:
+            for inputs in windows:
+                if any(isinstance(text, str) for text in inputs):
+                    self.check_tokenizer()
+                texts = [_sentences(text, split_sentences) for text in inputs]
+                waiting.append(texts)
+                yield [sentence for text in texts for sentence, _ in text]
+
+        runner, selection = self.runner, output.selection
+        vectors_of = (
+            (runner.run_in_order(part, selection, batch_size or CARRY_ROWS) for part in sentences())
             if self.state == "carry"
-            else self.runner.run(sentences, output.selection, batch_size)
+            else runner.run(sentences(), selection, batch_size)
         )
-        for number, text in enumerate(texts, start=first):
-            yield self._join(text, [next(vectors) for _ in text], output, f"{what} {number}")
+        for vectors in vectors_of:
+            texts = waiting.popleft()
+            yield self._join_all(texts, vectors, output, what, first)
+            first += len(texts)
 
     def encode(
         self,
@@ -375,9 +405,16 @@ class Embedder:
             vectors = encoding.collect(results, self.bilm.config.output_dim)
         return vectors[0] if isinstance(given, str) else vectors
 
+    def _join_all(
+        self, texts: list["_Text"], vectors: Iterator[Floats], output: Output, what: str, first: int
+    ) -> Iterator[Embedded]:
+        """The texts of a window with their vectors; `vectors` are those of their sentences."""
+        for number, text in enumerate(texts, start=first):
+            yield self._join(text, [next(vectors) for _ in text], output, f"{what} {number}")
+
     def _join(
         self,
-        text: list[tuple[tuple[str, ...], Sequence[Token] | None]],
+        text: "_Text",
         parts: list[Floats],
         output: Output,
         place: str,
@@ -397,7 +434,11 @@ class Embedder:
         return Embedded(torch.from_numpy(vectors) if output.as_torch else vectors, tokens, offsets)
 
 
-def _sentences(text: TextOrTokens, split: bool) -> list[tuple[tuple[str, ...], Sequence[Token] | None]]:
+_Text = list[tuple[tuple[str, ...], Sequence[Token] | None]]
+"""The sentences of a text: the tokens, and if it was raw text, where they are in it."""
+
+
+def _sentences(text: TextOrTokens, split: bool) -> _Text:
     """The sentences of an input, with offsets if it is raw text; a token list is one sentence, even an empty one."""
     if isinstance(text, str):
         return [

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from numpy.typing import NDArray
 
+from elmokit.embedding.dumps import open_embeddings
 from elmokit.embedding.records import Meta
-from elmokit.embedding.store import LOCK, is_store
+from elmokit.embedding.store import LOCK, is_store, read_meta
 from elmokit.embedding.store_writer import StoreWriter, delete_store
-from elmokit.errors import FormatError
+from elmokit.errors import ElmokitError, FormatError
 from elmokit.locks import FolderInUse
 from elmokit.model.bilm import BiLMState
 from elmokit.model.lstm import LstmState
@@ -63,6 +64,27 @@ def describe_difference(found: Meta, wanted: Meta) -> str | None:
             hint = " (ELMOKIT_NATIVE=0 gives portable)" if name == ENGINE else ""
             return f"{name} {left.get(name)!r} instead of {right[name]!r}{hint}"
     return None
+
+
+def recorded_precision(meta: Meta) -> str:
+    """The precision of vectors, as their meta records it."""
+    engine = meta.extra.get(ENGINE)
+    if isinstance(engine, str) and engine.startswith("native bfloat16"):
+        return "bfloat16"
+    return "int8" if meta.extra.get("int8") else "float32"
+
+
+def find_precision(output: Path, *, resume: bool = True, overwrite: bool = False) -> str | None:
+    """The precision of an unfinished run that would be resumed, or of a finished output; None if there is neither."""
+    output = output.resolve()
+    journal = journal_path(output)
+    try:
+        if output.exists() and not overwrite:
+            with open_embeddings(output) as embeddings:
+                return recorded_precision(embeddings.meta)
+        return recorded_precision(read_meta(journal)) if resume and is_store(journal) else None
+    except ElmokitError:  # the run itself will say what is wrong
+        return None
 
 
 def pack_state(state: BiLMState | None) -> dict[str, NDArray[Any]]:

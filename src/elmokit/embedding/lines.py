@@ -4,6 +4,7 @@ import hashlib
 import io
 import os
 import sys
+from collections import deque
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -86,6 +87,19 @@ class LineReader:
                 ) from None
             self._hash.update(data + b"\n")
             yield text.strip()
+
+
+def read_digest(source: str | Path, *, errors: Errors) -> str | None:
+    """The digest of all lines; None if they can be read only once, or the source is missing.
+
+    Raises:
+        InputError: if a line is not UTF-8.
+    """
+    if str(source) == "-" or not Path(source).is_file():
+        return None
+    reader = LineReader(source, errors=errors)
+    deque(reader, maxlen=0)
+    return reader.digest
 
 
 def open_stdin() -> BinaryIO:

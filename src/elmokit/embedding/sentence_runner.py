@@ -8,8 +8,8 @@ the rest of the batch affects only rounding.
 """
 
 import heapq
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,6 +85,17 @@ class Batch:
         )
 
 
+@dataclass(frozen=True)
+class _Window:
+    """Sentences that are deduplicated and batched together."""
+
+    sentences: Sequence[Sentence]
+    counts: Counter[Sentence]
+    table: Tensor  # (2 + K, P) of its words
+    batches: Sequence[Batch]  # of distinct sentences
+    numbers: Sequence[Sequence[int]]  # which ones, for each batch
+
+
 class SentenceRunner:
     """Runs sentences through a biLM as fast as the machine allows, caching what can be reused."""
 
@@ -100,13 +111,22 @@ class SentenceRunner:
         self.bilm = bilm
         self.max_tokens = max_tokens or MAX_TOKENS
         self.workers = Workers(threads)
+        self._beside = Workers(1)
         capacity = min(CACHE_WORDS, CACHE_BYTES // (4 * bilm.config.lstm.output_dim))
         self.types = WordVectorCache(bilm, capacity=capacity, precision=precision)
         self.device = next(bilm.parameters()).device
+        self.precision = precision
         self.engine = inference_engine(next(bilm.parameters()), precision)
         self.carried: BiLMState | None = None
         self._warm: BiLMState | None = None
         self._start_warm = warm
+
+    @property
+    def precision_key(self) -> str:
+        """The precision, for bfloat16 with its instructions: what must not be mixed in one file or cache."""
+        if self.precision == "bfloat16" and isinstance(self.engine, NativeEngine):
+            return f"bfloat16-{self.engine.library.kind}"
+        return self.precision
 
     @property
     def engine_name(self) -> str:
@@ -119,27 +139,65 @@ class SentenceRunner:
             return name if library.same_bits else f"{name} without FMA"
         return "portable" if isinstance(self.engine, PortableEngine) else "plain"
 
-    def run(self, sentences: Sequence[Sentence], selection: Selection, max_rows: int | None = None) -> Iterator[Floats]:
-        """Vectors of each sentence, in order; all start from the same state, and duplicates are computed once."""
-        left = Counter(sentences)
-        fresh = self._run_distinct(list(left), selection, max_rows)
-        kept: dict[Sentence, Floats] = {}
-        for sentence in sentences:
+    def run(
+        self, windows: Iterable[Sequence[Sentence]], selection: Selection, max_rows: int | None = None
+    ) -> Iterator[Iterator[Floats]]:
+        """For each window, the vectors of its sentences, in order; all sentences start from the same state.
+
+        Duplicates in a window are computed once. The next window is taken and prepared while the workers compute the
+        last batches of this one. An error in it is raised only when its turn has come.
+        """
+        source, coming, failures = iter(windows), deque[_Window](), list[Exception]()
+        prepared = deque[_Window]()
+
+        def prepare() -> bool:
+            try:
+                if failures or (sentences := next(source, None)) is None:
+                    return False
+                window = self._prepare(sentences, max_rows, self._beside if coming else self.workers)
+            except Exception as error:
+                failures.append(error)
+                return False
+            coming.append(window)
+            prepared.append(window)
+            return True
+
+        def batches() -> Iterator[tuple[Batch, Tensor]]:
+            while prepared or prepare():
+                window = prepared.popleft()
+                yield from ((batch, window.table) for batch in window.batches)
+
+        done = self._run_batches(batches(), selection)
+        while coming or prepare():
+            yield self._results(coming.popleft(), done, selection)
+        if failures:
+            raise failures[0]
+
+    def _prepare(self, sentences: Sequence[Sentence], max_rows: int | None, workers: Workers) -> "_Window":
+        counts = Counter(sentences)
+        table, rows = self._words(list(counts), workers)
+        groups = list(_cut(rows, max_rows or MAX_ROWS, self.max_tokens))
+        batches = [Batch.plan([rows[number] for number in numbers], places, self.device) for numbers, places in groups]
+        return _Window(sentences, counts, table, batches, [numbers for numbers, _ in groups])
+
+    def _results(
+        self, window: "_Window", done: Iterator[tuple[list[Floats], BiLMState | None]], selection: Selection
+    ) -> Iterator[Floats]:
+        """Vectors of each sentence of a window, in order."""
+        left, kept = window.counts, dict[Sentence, Floats]()
+        fresh = self._distinct_results(window, done, selection)
+        for sentence in window.sentences:
             vectors = kept.pop(sentence) if sentence in kept else next(fresh)
             left[sentence] -= 1
             if left[sentence]:
                 kept[sentence] = vectors
             yield vectors
 
-    def _run_distinct(
-        self, sentences: Sequence[Sentence], selection: Selection, max_rows: int | None
+    def _distinct_results(
+        self, window: "_Window", done: Iterator[tuple[list[Floats], BiLMState | None]], selection: Selection
     ) -> Iterator[Floats]:
-        """Vectors of each sentence, in order; the memory of a batch is freed before waiting for the next one."""
-        table, rows = self._words(sentences)
-        groups = list(_cut(rows, max_rows or MAX_ROWS, self.max_tokens))
-        batches = [Batch.plan([rows[number] for number in numbers], places, self.device) for numbers, places in groups]
-        done = self._run_batches(batches, table, selection)
-        for batch, (numbers, _) in zip(batches, groups, strict=True):
+        """The same without duplicates; the memory of a batch is freed before waiting for the next one."""
+        for batch, numbers in zip(window.batches, window.numbers, strict=True):
             layers, _ = next(done)
             for _, place in sorted((number, place) for place, number in enumerate(numbers)):
                 yield selection.gather(layers, *batch.bounds[place : place + 2])
@@ -147,34 +205,45 @@ class SentenceRunner:
 
     def run_in_order(self, sentences: Sequence[Sentence], selection: Selection, batch_size: int) -> Iterator[Floats]:
         """Vectors of each sentence, in batches of consecutive sentences; each row keeps its state between batches."""
-        table, rows = self._words(sentences)
+        table, rows = self._words(sentences, self.workers)
         for start in range(0, len(sentences), batch_size):
             part = rows[start : start + batch_size]
             batch = Batch.plan(part, range(len(part)), self.device)
             before = self.carried or self.bilm.zero_state(len(part))
             full = before.resized(max(before.num_rows, len(part)))
-            ((layers, after),) = self._run_batches([batch], table, selection, full.resized(len(part)))
+            ((layers, after),) = self._run_batches([(batch, table)], selection, full.resized(len(part)))
             assert after is not None
             self.carried = full.updated(after)
             for place in range(len(part)):
                 yield selection.gather(layers, *batch.bounds[place : place + 2])
 
-    def _words(self, sentences: Sequence[Sentence]) -> tuple[Tensor, list[list[int]]]:
+    def _words(self, sentences: Sequence[Sentence], workers: Workers) -> tuple[Tensor, list[list[int]]]:
         """The table (2 + K, P) of all words, and each sentence as row numbers of the table, including boundaries."""
         places: dict[str, int] = {}
         rows = [[0, *(places.setdefault(token, len(places) + 2) for token in s), 1] for s in sentences]
-        return self.types.look_up(list(places), self.workers.map).to(self.device), rows
+        return self.types.look_up(list(places), workers.map).to(self.device), rows
 
     def _run_batches(
-        self, batches: Sequence[Batch], table: Tensor, selection: Selection, state: BiLMState | None = None
+        self, batches: Iterable[tuple[Batch, Tensor]], selection: Selection, state: BiLMState | None = None
     ) -> Iterator[tuple[list[Floats], BiLMState | None]]:
-        """For each batch, the needed layers or their mix, each (N, D), and the state after it."""
+        """For each batch with its table of words, the needed layers or their mix, each (N, D), and the state after it.
+
+        Batches are taken only as fast as the workers compute.
+        """
         # A carried state has all layers, whichever are requested.
         num_layers = max(selection.needed) if state is None else self.bilm.config.lstm.num_layers
-        self._warm_up()
+        started = deque[tuple[Batch, Tensor]]()
 
-        def run_side(job: tuple[Batch, int]) -> tuple[list[Tensor], LstmState]:
-            batch, side = job
+        def jobs() -> Iterator[tuple[Batch, Tensor, int]]:
+            for batch, table in batches:
+                self._warm_up()
+                started.append((batch, table))
+                yield from ((batch, table, side) for side in (0, 1))
+
+        def run_side(job: tuple[Batch, Tensor, int]) -> tuple[list[Tensor], LstmState | None]:
+            batch, table, side = job
+            if not num_layers:
+                return [], None
             before = state or self._first_state(len(batch.order))
             outputs, after = self._run_side(batch, side, table, before, num_layers)
             place = batch.backward_place if side else batch.forward_place
@@ -185,10 +254,10 @@ class SentenceRunner:
                     wanted.append(output[place])
             return wanted, after
 
-        jobs = [(batch, side) for batch in batches for side in (0, 1)]
-        done = self.workers.map(run_side, jobs if num_layers else [])
-        for batch in batches:
-            forward, backward = (next(done), next(done)) if num_layers else (([], None), ([], None))
+        done = self.workers.map(run_side, jobs(), lambda job: min(1.0, len(job[0].types) / self.max_tokens))
+        for forward in done:
+            backward = next(done)
+            batch, table = started.popleft()
             layers = []  # each (N, D)
             if 0 in selection.needed:
                 tokens = table[batch.types]  # (N, P)
@@ -228,7 +297,7 @@ class SentenceRunner:
     def _warm_up(self) -> None:
         """Read the prefix of a warm start, once and on the calling thread."""
         if self._start_warm and self._warm is None:
-            table, rows = self._words([WARM_PREFIX])
+            table, rows = self._words([WARM_PREFIX], self.workers)
             batch = Batch.plan(rows, [0], self.device)
             with torch.inference_mode():
                 sides = [self._run_side(batch, side, table, self.bilm.zero_state(1)) for side in (0, 1)]

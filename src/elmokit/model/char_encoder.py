@@ -8,7 +8,7 @@ copies it to all its occurrences; training, embedding and the tasks all use it.
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -86,10 +86,16 @@ class TypeEncoder(nn.Module, ABC):
         order, vectors = self.encode_by_length(types)  # (K,), (K, P)
         return vectors[order.argsort()[inverse]]  # (N, P)
 
-    def encode_by_length(self, types: Tensor) -> tuple[Tensor, Tensor]:
-        """Like `encode_types` for distinct rows (K, C), sorted by length: their order (K,) and vectors (K, P)."""
+    def encode_by_length(
+        self, types: Tensor, encode: Callable[[Tensor], Tensor] | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Like `encode_types` for distinct rows (K, C), sorted by length: their order (K,) and vectors (K, P).
+
+        `encode` is a faster `encode_types`, if there is one.
+        """
+        encode = encode or self.encode_types
         order = used_columns(types).argsort(stable=True)  # (K,): short words share a block and skip its padding
-        blocks = [self.encode_types(part) for part in types[order].split(_TYPES_AT_ONCE)]
+        blocks = [encode(part) for part in types[order].split(_TYPES_AT_ONCE)]
         return order, torch.cat(blocks)
 
 

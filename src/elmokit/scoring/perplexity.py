@@ -65,6 +65,7 @@ def measure_perplexity(
     carry: bool = True,
     num_rows: int = _NUM_ROWS,
     threads: int | None = None,
+    precision: str = "float32",
     report: ProgressCallback | None = None,
 ) -> Perplexity:
     """Measure the perplexity of a model on a text.
@@ -75,13 +76,22 @@ def measure_perplexity(
         carry: whether a row continues from the state of its last sentence; otherwise every sentence starts from zero.
         num_rows: number of parts of the text that are read in parallel.
         threads: cores to use on a CPU; None uses all that the process may use.
+        precision: precision of the products in the encoder and the LSTMs, as in `Embedder`.
         report: receives the number of predictions made and the total.
     """
-    return measure_parts(bilm, sentences, (), carry=carry, num_rows=num_rows, threads=threads, report=report)[0]
+    whole, _ = measure_parts(
+        bilm, sentences, (), carry=carry, num_rows=num_rows, threads=threads, precision=precision, report=report
+    )
+    return whole
 
 
 def evaluate_both(
-    bilm: BiLM, sentences: Sequence[str], *, threads: int | None = None, report: ProgressCallback | None = None
+    bilm: BiLM,
+    sentences: Sequence[str],
+    *,
+    threads: int | None = None,
+    precision: str = "float32",
+    report: ProgressCallback | None = None,
 ) -> dict[str, Any]:
     """Perplexities on a text with the state carried and with it reset.
 
@@ -89,6 +99,7 @@ def evaluate_both(
         bilm: a model with a softmax.
         sentences: the text, one sentence per item, as tokens separated by spaces.
         threads: cores to use on a CPU; None uses all that the process may use.
+        precision: precision of the products in the encoder and the LSTMs, as in `Embedder`.
         report: receives the number of predictions made and the total, over both passes.
     """
 
@@ -97,7 +108,7 @@ def evaluate_both(
             if report is not None:
                 report(number * total + done, 2 * total)
 
-        return measure_perplexity(bilm, sentences, carry=number == 0, threads=threads, report=tell)
+        return measure_perplexity(bilm, sentences, carry=number == 0, threads=threads, precision=precision, report=tell)
 
     return {name: measure(number).to_dict() for number, name in enumerate(("carry", "reset"))}
 
@@ -110,6 +121,7 @@ def measure_parts(
     carry: bool = True,
     num_rows: int = _NUM_ROWS,
     threads: int | None = None,
+    precision: str = "float32",
     report: ProgressCallback | None = None,
 ) -> tuple[Perplexity, list[Perplexity]]:
     """The figures of a text and of its parts, from one pass over the whole; `sizes` has the sentences per part.
@@ -124,7 +136,7 @@ def measure_parts(
     lengths = np.array([sentence.count(" ") + 2 for sentence in sentences])
     num_predictions = int(lengths.sum())
     part_of = np.repeat(np.arange(len(sizes)), sizes) if sizes else np.zeros(len(sentences), dtype=np.int64)
-    with closing(Scorer(bilm, threads)) as scorer:
+    with closing(Scorer(bilm, threads, precision)) as scorer:
         unknown = scorer.vocabulary.unknown_id
         whole, parts = _Sums(), [_Sums() for _ in sizes]
         if carry:

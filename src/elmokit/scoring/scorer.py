@@ -20,7 +20,7 @@ from elmokit.corpus.windows import NO_TARGET, Window, read_in_order, sentence_in
 from elmokit.errors import ConfigError
 from elmokit.model.bilm import BiLM, BiLMState
 from elmokit.model.engines import Engine
-from elmokit.model.engines.choose import inference_engine
+from elmokit.model.engines.choose import inference_engine, resolve_precision, word_encoder
 from elmokit.model.engines.workers import Workers
 from elmokit.model.lstm import LstmState
 from elmokit.scoring.log_probs import target_log_probs
@@ -60,9 +60,12 @@ _FIRST_SENTENCES, _BLOCK_SENTENCES, _BLOCK_PREDICTIONS = 64, 4096, 65_536
 
 
 class Scorer:
-    """Runs windows through a model, with directions and parts of the softmax in parallel."""
+    """Runs windows through a model, with directions and parts of the softmax in parallel.
 
-    def __init__(self, bilm: BiLM, threads: int | None = None) -> None:
+    `precision` is that of the products in the encoder and the LSTMs (see `Embedder`); the softmax is float32.
+    """
+
+    def __init__(self, bilm: BiLM, threads: int | None = None, precision: str = "float32") -> None:
         if not isinstance(bilm, BiLM):
             raise ConfigError(f"bilm is {shown(bilm)}: give a loaded model, as elmokit.load gives it.")
         if bilm.softmax is None or bilm.vocabulary is None:
@@ -75,7 +78,9 @@ class Scorer:
         like = next(bilm.parameters())
         self.device = like.device
         on_cpu = self.device.type == "cpu"
-        self._engine: Engine = inference_engine(like)
+        self.precision = resolve_precision(precision, like)
+        self._engine: Engine = inference_engine(like, self.precision)
+        self._encode_types = word_encoder(bilm.encoder, self.precision)
         self._workers = Workers((threads or usable_cores()) if on_cpu else 1)
 
     def close(self) -> None:
@@ -146,7 +151,8 @@ class Scorer:
         return (window.targets, log_probs), BiLMState(*(after for _, after in runs))
 
     def _encode(self, window: Window) -> _Types:
-        order, vectors = self.bilm.encoder.encode_by_length(torch.from_numpy(window.char_ids).to(self.device))
+        char_ids = torch.from_numpy(window.char_ids).to(self.device)
+        order, vectors = self.bilm.encoder.encode_by_length(char_ids, self._encode_types)
         return _Types(vectors, order.argsort())
 
     def _run(self, window: Window, types: _Types, side: int, state: LstmState) -> tuple[Tensor, LstmState]:

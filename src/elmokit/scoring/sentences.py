@@ -27,10 +27,13 @@ class SentenceScore(NamedTuple):
 
 
 def score_sentences(
-    bilm: BiLM, sentences: Iterable[Sequence[str]], *, threads: int | None = None
+    bilm: BiLM, sentences: Iterable[Sequence[str]], *, threads: int | None = None, precision: str = "float32"
 ) -> Iterator[SentenceScore]:
-    """Score sentences in input order, each from the zero state, in constant memory."""
-    with closing(Scorer(bilm, threads)) as scorer:
+    """Score sentences in input order, each from the zero state, in constant memory.
+
+    `precision` is that of the products in the encoder and the LSTMs, as in `Embedder`.
+    """
+    with closing(Scorer(bilm, threads, precision)) as scorer:
         for block in sentence_blocks(check_sentences(sentences)):
             found: dict[int, SentenceScore] = {}
             for rows, (_, log_probs) in scorer.from_zero(block):

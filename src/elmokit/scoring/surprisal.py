@@ -95,7 +95,12 @@ class TextSurprisal:
 
 
 def measure_surprisal(
-    bilm: BiLM, texts: Iterable[str | Sequence[str]], *, unit: Unit = "bits", threads: int | None = None
+    bilm: BiLM,
+    texts: Iterable[str | Sequence[str]],
+    *,
+    unit: Unit = "bits",
+    threads: int | None = None,
+    precision: str = "float32",
 ) -> Iterator[TextSurprisal]:
     """Measure the surprisal of every token, text by text in input order, in constant memory.
 
@@ -104,6 +109,7 @@ def measure_surprisal(
         texts: Raw text (str), or the tokens of one sentence (a list of str).
         unit: "bits" (logarithms to base 2) or "nats".
         threads: Cores to use on a CPU; None uses all that the process may use.
+        precision: Precision of the products in the encoder and the LSTMs, as in `Embedder`.
     """
     check_choice("unit", unit, get_args(Unit))
     waiting: deque[_Text] = deque()
@@ -114,7 +120,7 @@ def measure_surprisal(
             waiting.append(_split(index, text))
             yield from ([token.text for token in sentence] for sentence in waiting[-1].sentences)
 
-    for score in score_sentences(bilm, sentences(), threads=threads):
+    for score in score_sentences(bilm, sentences(), threads=threads, precision=precision):
         scores.append(score)
         while waiting and len(scores) >= len(waiting[0].sentences):
             own = waiting.popleft()
@@ -142,6 +148,7 @@ def compare_pairs(
     direction: Direction = "both",
     unit: Unit = "bits",
     threads: int | None = None,
+    precision: str = "float32",
 ) -> Iterator[PairSurprisal]:
     """Compare the texts of minimal pairs, such as a grammatical sentence with an ungrammatical one.
 
@@ -151,9 +158,10 @@ def compare_pairs(
         direction: Direction to use; "both" is the mean of the two.
         unit: "bits" or "nats".
         threads: Cores to use on a CPU; None uses all that the process may use.
+        precision: Precision of the products in the encoder and the LSTMs, as in `Embedder`.
     """
     check_choice("direction", direction, get_args(Direction))
-    found = measure_surprisal(bilm, _flat(pairs), unit=unit, threads=threads)
+    found = measure_surprisal(bilm, _flat(pairs), unit=unit, threads=threads, precision=precision)
     for index, (first, second) in enumerate(zip(found, found, strict=True)):
         totals = first.total(direction), second.total(direction)
         yield PairSurprisal(index, *totals, totals[0] < totals[1])

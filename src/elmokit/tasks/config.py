@@ -30,6 +30,15 @@ class ElmoSettings(Config):
     tuned: Annotated[float, Field(ge=0, le=1)] = 0.0
     """The biLM's learning rate as a share of the task's; 0: the biLM is frozen, and its layers are computed once."""
 
+    precision: Literal["float32", "bfloat16", "int8", "auto"] = "float32"
+    """Precision in which a frozen biLM computes its layers; auto is the fastest of the first two."""
+
+    @model_validator(mode="after")
+    def _frozen_if_rounded(self) -> Self:
+        if self.tuned and self.precision != "float32":
+            raise ValueError("precision is for the layers of a frozen biLM: set elmo.tuned to 0, or leave it float32")
+        return self
+
     @property
     def num_mixes(self) -> int:
         """Number of ELMo representations in the model."""

@@ -1,6 +1,6 @@
 """The layers of a frozen biLM for a data set, computed once: epochs, seeds and tasks read them from disk.
 
-One store holds the layers of one model, shared by all tasks. Sentences are looked up by their tokens.
+One store holds the layers of one model in one precision, shared by all tasks. Sentences are looked up by their tokens.
 """
 
 import time
@@ -26,17 +26,19 @@ class LayerStore:
 
     Args:
         embedder: the frozen model; it must reset its state at every sentence.
-        folder: the parent folder of the stores, one per model; None is the user's cache.
+        folder: the parent folder of the stores, one per model and precision; None is the user's cache.
     """
 
     def __init__(self, embedder: Embedder, folder: Path | None = None) -> None:
-        if embedder.state != "reset" or embedder.precision != "float32":
+        if embedder.state != "reset":
             raise ConfigError(
-                f"an embedder with state {embedder.state!r} and precision {embedder.precision} gives other layers than "
-                "a store keeps: give one with state 'reset' and precision float32."
+                f"an embedder with state {embedder.state!r} gives other layers than a store keeps: give one with state "
+                "'reset'."
             )
         self.embedder = embedder
-        self.path = (cache_directory() / "layers" if folder is None else folder) / embedder.fingerprint[:16]
+        key = embedder.runner.precision_key
+        name = embedder.fingerprint[:16] + ("" if key == "float32" else f"-{key}")
+        self.path = (cache_directory() / "layers" if folder is None else folder) / name
         self._records: dict[int, int] = {}
         self._open()
 

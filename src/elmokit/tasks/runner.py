@@ -8,6 +8,7 @@ import json
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ from elmokit.tasks.batches import EpochBatches
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.sets import read_examples, read_sets, warn_of_unseen
 from elmokit.tasks.step import TaskStep
-from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained
+from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained, with_precision
 from elmokit.tasks.words import build_table, read_vectors
 from elmokit.text.files import file_sha256, find_files, refuse_pipes
 from elmokit.training.average import WeightAverage
@@ -82,6 +83,7 @@ def train_task(
     inputs = find_files([*files.train, *files.dev, *files.test, *files.vectors])
     refuse_pipes(inputs)
     check_run_folder(files.output, resume=files.resume, models=[files.bilm], inputs=inputs)
+    config = settle_precision(config, files.output)
     with RunFolder(files.output, config.model_dump(mode="json")):
         return _train(task, config, files, report=report, embedding=embedding)
 
@@ -250,10 +252,25 @@ def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequenc
     )
 
 
+def settle_precision(config: TaskConfig, output: Path) -> TaskConfig:
+    """The settings with precision "auto" resolved: that of the run in the folder, or the fastest on this machine."""
+    if config.elmo.precision != "auto":
+        return config
+    chosen = "auto"
+    for record in (output / RECORD, output / RESULT):
+        with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+            saved = json.loads(record.read_text(encoding="utf-8"))["config"]["elmo"]
+            chosen = saved.get("precision", "float32")
+    return with_precision(config, chosen)
+
+
 def _decisive(config: TaskConfig) -> dict[str, Any]:
     """The settings that determine the result of a run: all except how often it writes."""
     rhythm = {"log_every", "checkpoint_every", "keep_checkpoints"}
-    return config.model_dump(mode="json", exclude={"loop": rhythm, "optimizer": _unused_new_settings(config)})
+    new = {"precision"} if config.elmo.precision == "float32" else set()  # runs of older versions lack it
+    return config.model_dump(
+        mode="json", exclude={"loop": rhythm, "optimizer": _unused_new_settings(config), "elmo": new}
+    )
 
 
 def _unused_new_settings(config: TaskConfig) -> set[str]:
@@ -297,6 +314,8 @@ def _check_settings(output: Path, saved: Mapping[str, Any], config: TaskConfig) 
         before = saved.get(name, defaults[name])
         if name == "loop":
             before = {part: saved["loop"].get(part) for part in value}
+        if name == "elmo":
+            before, value = {**defaults[name], **before}, {**defaults[name], **value}
         if name == "optimizer":
             new = {part: defaults[name][part] for part in _NEW_SETTINGS}
             before, value = {**new, **before}, {**new, **value}

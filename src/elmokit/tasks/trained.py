@@ -27,6 +27,7 @@ from elmokit.formats.locate import TASK_MODEL
 from elmokit.formats.native import save_tensors
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.model.engines.choose import resolve_precision
 from elmokit.model.scalar_mix import ScalarMix
 from elmokit.progress import ProgressCallback
 from elmokit.recognize import TASK_MODEL as KIND_OF_FOLDER
@@ -88,7 +89,10 @@ class TrainedTask:
         self._tokenizer = None if bilm is None else bilm.config.tokenizer
         settings = self.settings = task.read_settings(config.model)
         tuned = bool(config.elmo.tuned) and bilm is not None
-        self.store = None if bilm is None or tuned else LayerStore(Embedder(bilm, threads=threads), layers_folder)
+        self.store = None
+        if bilm is not None and not tuned:
+            embedder = Embedder(bilm, threads=threads, precision=config.elmo.precision)
+            self.store = LayerStore(embedder, layers_folder)
         self.lookup = TokenLookup(table, store=self.store, indexer=bilm.indexer if tuned and bilm else None)
         elmo = None
         if bilm is not None:
@@ -198,6 +202,7 @@ def load_trained(
     bilm: str | None = None,
     layers_folder: Path | None = None,
     threads: int | None = None,
+    precision: str | None = None,
 ) -> TrainedTask:
     """Load a task model with its biLM.
 
@@ -207,6 +212,7 @@ def load_trained(
         bilm: where to load the biLM from; None is the name given in training.
         layers_folder: see `TrainedTask`.
         threads: number of threads of the embedder.
+        precision: precision of the embedder; None is the one in training.
     """
     path = find_trained(check_path("path", path))
     tasks = TASKS if task is None else {task.name: task}
@@ -231,6 +237,8 @@ def load_trained(
         raise FormatError(
             f"{path}/words.txt has {len(table) - 1:,} words, but there are {len(vectors) - 1:,} vectors: copy it whole."
         )
+    if precision is not None:
+        config = with_precision(config, precision)
     own = None if use is None else _load_bilm(path, use, bilm, tuned=bool(config.elmo.tuned))
     trained = TrainedTask(
         task,
@@ -252,6 +260,18 @@ def load_trained(
         raise FormatError(f"{path}/model.safetensors lacks tensors or has unexpected ones: {', '.join(wrong[:3])}.")
     trained.model.eval()
     return trained
+
+
+def with_precision(config: TaskConfig, precision: str) -> TaskConfig:
+    """The settings with another precision of ELMo's layers; "auto" is resolved for this machine.
+
+    Raises:
+        ConfigError: if the precision is unknown or not available here, or the biLM is tuned.
+    """
+    resolved = resolve_precision(precision, torch.empty(0))
+    if config.elmo.tuned and resolved != "float32":
+        raise ConfigError(f"precision {resolved} is for a frozen biLM, and this one is tuned: leave it float32.")
+    return config.model_copy(update={"elmo": config.elmo.model_copy(update={"precision": resolved})})
 
 
 def _load_bilm(path: Path, use: BilmUse, given: str | None, *, tuned: bool) -> BiLM:

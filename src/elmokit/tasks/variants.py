@@ -30,7 +30,7 @@ from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.processes import run_parallel
-from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs
+from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs, settle_precision
 from elmokit.tasks.sets import read_sets
 from elmokit.text.files import file_sha256, find_files, refuse_pipes
 
@@ -92,7 +92,8 @@ class Experiment:
     def config(self, variant: Variant | None = None, seed: int = 0) -> TaskConfig:
         """The settings of a run; without a variant, the shared ones."""
         own = dict(variant.changes) if variant else {}
-        return read_task_config(self.task.name, self.preset, {**self.changes, **own, "seed": str(seed)})
+        config = read_task_config(self.task.name, self.preset, {**self.changes, **own, "seed": str(seed)})
+        return settle_precision(config, self.folder(variant, seed) if variant else self.output)
 
     def folder(self, variant: Variant, seed: int) -> Path:
         """The folder of a run."""
@@ -263,5 +264,6 @@ def _find_done(experiment: Experiment, configs: Mapping[_Job, TaskConfig]) -> di
 def _prepare_layers(experiment: Experiment, model: str, report: ProgressCallback | None) -> None:
     """Embed all data once, before several runs need it."""
     examples = (example for examples in experiment.read_sets().values() for example in examples)
-    embedder = Embedder.from_pretrained(model, threads=experiment.threads)
+    precision = experiment.config().elmo.precision
+    embedder = Embedder.from_pretrained(model, threads=experiment.threads, precision=precision)
     LayerStore(embedder).prepare(experiment.task.sentences(examples), report)

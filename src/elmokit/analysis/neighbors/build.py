@@ -37,6 +37,8 @@ from elmokit.text.lines import split_line
 COMMIT_BYTES, COMMIT_SECONDS = 64 * 2**20, 30.0
 """A kill loses at most this much work."""
 _SORT_BLOCK = 2**20
+_PRECISION, _EXACT = "precision", "float32"
+"""The key under which an index records its precision, and what it is without the key."""
 
 
 def open_index(
@@ -57,7 +59,8 @@ def open_index(
         report: receives the progress of the build.
 
     Raises:
-        FormatError: if the folder holds the index of another model or corpus; then nothing is changed.
+        FormatError: if the folder holds the index of another model or corpus, or in another precision; then nothing
+            is changed.
     """
     check_kind("embedder", embedder, Embedder)
     corpus, folder, input = check_places(corpus, folder, input)
@@ -99,9 +102,17 @@ def index_input(folder: Path) -> InputKind | None:
     return input
 
 
+def index_precision(folder: Path) -> str | None:
+    """The precision of an index, whether it is finished or not; None if there is no index."""
+    if not is_store(folder / VECTORS):
+        return None
+    return str(read_meta(folder / VECTORS).extra.get(_PRECISION, _EXACT)).partition("-")[0]
+
+
 def default_folder(meta: Meta) -> Path:
     """The default folder of an index."""
     name = f"{meta.fingerprint[:16]}-{meta.extra['corpus_sha256'][:16]}-{meta.extra['input']}"
+    name += f"-{meta.extra[_PRECISION]}" if _PRECISION in meta.extra else ""
     return cache_directory() / "neighbours" / name
 
 
@@ -123,11 +134,12 @@ def _wanted(embedder: Embedder, corpus: Path | None, input: InputKind) -> Meta:
     check_input(input)
     if corpus is not None:
         input = actual_input(corpus, input)
-    if embedder.state != "reset" or embedder.precision != "float32":
+    if embedder.state != "reset":
         raise ConfigError(
-            f"an embedder with state {embedder.state!r} and precision {embedder.precision} gives other layers than "
-            "an index keeps: give one with state 'reset' and precision float32."
+            f"an embedder with state {embedder.state!r} gives other layers than an index keeps: give one with state "
+            "'reset'."
         )
+    key = embedder.runner.precision_key
     return Meta(
         model=embedder.name,
         fingerprint=embedder.fingerprint,
@@ -140,6 +152,7 @@ def _wanted(embedder: Embedder, corpus: Path | None, input: InputKind) -> Meta:
             "input": input,
             "corpus_sha256": "" if corpus is None else corpus_hash(corpus),
             "corpus": "" if corpus is None else corpus.name,
+            **({} if key == _EXACT else {_PRECISION: key}),
         },
     )
 
@@ -158,6 +171,13 @@ def _check(folder: Path, found: Meta, wanted: Meta) -> None:
         raise FormatError(
             f"{folder} is an index of {name} (SHA-256 {hashes[0][:12]}…), and the corpus given is "
             f"{wanted.extra['corpus']} ({hashes[1][:12]}…): {other}."
+        )
+    before, now = (meta.extra.get(_PRECISION, _EXACT) for meta in (found, wanted))
+    if before != now:
+        name = str(before).partition("-")[0]
+        raise FormatError(
+            f"{folder} is an index in {before}, and the embedder computes in {now}: give --precision {name} "
+            f"(precision={name!r}), or another folder for a new index."
         )
     if found.extra.get("input") != wanted.extra["input"]:
         raise FormatError(

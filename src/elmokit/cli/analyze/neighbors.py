@@ -37,6 +37,7 @@ def neighbors(
     ann: Annotated[bool, typer.Option("--ann", help="With --against tokens: approximate search with faiss.")] = False,
     input_: options.Input = None,
     threads: options.Threads = None,
+    precision: options.IndexPrecision = None,
     output: options.ReportFolder = None,
     overwrite: options.ReportOverwrite = False,
     as_json: options.FiguresJson = False,
@@ -62,7 +63,7 @@ def neighbors(
 
     own = None if index is None else index_input(index)
     kind = options.settle_input(input_, [] if corpus is None else [corpus], otherwise=own or DEFAULT_INPUT)
-    embedder = load_embedder(model, threads)
+    embedder = load_embedder(model, threads, _own_precision(precision, index))
     if type_ is not None:
         report = analyze_type_neighbors(embedder, type_, corpus, index=index, k=k, input=kind)
     else:
@@ -80,6 +81,14 @@ def neighbors(
                 on_search=on_search,
             )
     finish(report, output, as_json, overwrite)
+
+
+def _own_precision(precision: str | None, index: Path | None) -> str:
+    """The precision asked for; that of an existing index if none is asked for, or any."""
+    from elmokit.analysis.neighbors.build import index_precision
+
+    own = None if index is None or precision not in (None, "auto") else index_precision(index)
+    return own or precision or "float32"
 
 
 def _check_question(sentence: str | None, word: str | None, type_: str | None, *, against: str, ann: bool) -> None:

@@ -32,6 +32,7 @@ def pos(
     seeds: options.Seeds = "0 1 2",
     quick: QuickOption = False,
     threads: options.Threads = None,
+    precision: options.Precision = "float32",
     output: options.ReportFolder = None,
     overwrite: options.ReportOverwrite = False,
     as_json: options.FiguresJson = False,
@@ -51,7 +52,7 @@ def pos(
     kinds: list[TagSet] = ["xpos", "upos"] if tags == "both" else [tags]
     from elmokit.analysis import analyze_pos
 
-    embedder = load_embedder(model, threads)
+    embedder = load_embedder(model, threads, precision)
     with resume_hint(), progress_bars("embedding", "probes") as (on_embedding, on_probe):
         report = analyze_pos(
             embedder,
@@ -74,6 +75,7 @@ def ner(
     seeds: options.Seeds = "0 1 2",
     quick: QuickOption = False,
     threads: options.Threads = None,
+    precision: options.Precision = "float32",
     output: options.ReportFolder = None,
     overwrite: options.ReportOverwrite = False,
     as_json: options.FiguresJson = False,
@@ -92,7 +94,7 @@ def ner(
     folder, numbers = options.find_data(data, "ner/conll2003"), options.parse_seeds(seeds)
     from elmokit.analysis import analyze_ner
 
-    embedder = load_embedder(model, threads)
+    embedder = load_embedder(model, threads, precision)
     with resume_hint(), progress_bars("embedding", "probes") as (on_embedding, on_probe):
         report = analyze_ner(
             embedder,

@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from elmokit.embedding.embedder import Embedder
 
 
-def load_embedder(model: str, threads: int | None) -> "Embedder":
-    """The model of an analysis, on the given number of cores."""
+def load_embedder(model: str, threads: int | None, precision: str) -> "Embedder":
+    """The model of an analysis, on the given number of cores and in the given precision."""
     from elmokit.embedding.embedder import Embedder
 
     use_threads(threads)
-    return Embedder.from_pretrained(model, threads=threads)
+    return Embedder.from_pretrained(model, threads=threads, precision=precision)
 
 
 def check_output(output: Path | None, overwrite: bool) -> None:

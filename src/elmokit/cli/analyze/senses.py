@@ -42,6 +42,7 @@ def senses(
     seed: Annotated[int, typer.Option(min=0, help="Random seed.")] = 0,
     input_: options.Input = None,
     threads: options.Threads = None,
+    precision: options.Precision = "float32",
     output: options.ReportFolder = None,
     overwrite: options.ReportOverwrite = False,
     as_json: options.FiguresJson = False,
@@ -77,7 +78,7 @@ def senses(
     first = Corpus.find(corpus, kind)
     second = Corpus.find(against, kind) if against else None
     options.settle_input(input_, [*first.paths, *(second.paths if second else ())])
-    embedder = load_embedder(model, threads)
+    embedder = load_embedder(model, threads, precision)
     with resume_hint(), progress_bar("embedding") as on_embedding:
         if word is not None:
             own = tuple(dict.fromkeys([word, *filter(None, map(str.strip, (forms or "").split(",")))]))

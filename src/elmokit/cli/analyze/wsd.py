@@ -22,6 +22,7 @@ def wsd(
     parts: Annotated[str, typer.Option(help="SemCor parts, comma-separated.")] = "brown1,brown2,brownv",
     seed: Annotated[int, typer.Option(min=0, help="Random seed of the choice of held-out SemCor texts.")] = 0,
     threads: options.Threads = None,
+    precision: options.Precision = "float32",
     output: options.ReportFolder = None,
     overwrite: options.ReportOverwrite = False,
     as_json: options.FiguresJson = False,
@@ -41,7 +42,7 @@ def wsd(
     from elmokit.analysis import analyze_wsd
 
     chosen = [part.strip() for part in parts.split(",")]
-    embedder = load_embedder(model, threads)
+    embedder = load_embedder(model, threads, precision)
     with resume_hint(), progress_bars("embedding", "evaluation") as (on_embedding, on_evaluation):
         report = analyze_wsd(
             embedder,

@@ -44,7 +44,7 @@ def check_output(output: str | Path) -> None:
     if Path(output).is_dir():
         raise ConfigError(f"the output {output} is a folder: give the name of a file.")
     if format_ == "parquet":
-        _module("parquet").load_pyarrow()
+        _module("parquet").require_pyarrow()
 
 
 def guard_dump(output: str | Path, *, inputs: Iterable[str | Path] = (), overwrite: bool = False) -> Path:

@@ -13,15 +13,19 @@ import lzma
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from elmokit.embedding.records import Embeddings, Meta, Record, Sentence, Vectors, checked, to_json
 from elmokit.errors import FormatError, closed_error
 
 _DIGITS = {2: 5, 4: 9, 8: 17}  # by bytes of a number
+_BLOCK = 64
+"""Rows of float16 numbers that are written together."""
 _VECTORS = b', "vectors": '
 _OPENERS: dict[str, Any] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
 _DAMAGED = (gzip.BadGzipFile, zlib.error, lzma.LZMAError, EOFError)
@@ -48,14 +52,18 @@ def write_stream(records: Iterable[Record], file: IO[bytes], meta: Meta) -> int:
 
 
 def _numbers(vectors: Vectors) -> Iterator[bytes]:
-    """Nested lists, one row at a time: the numbers of a long text as Python objects would fill the memory."""
+    """Nested lists, a few rows at a time: the numbers of a long text as Python objects would fill the memory."""
     if vectors.ndim == 1:
         yield _row(vectors)
         return
     yield b"["
-    for place, part in enumerate(vectors):
-        yield b", " if place else b""
-        yield from _numbers(part)
+    if vectors.ndim == 2:
+        for place, rows in enumerate(_rows(vectors)):
+            yield b", " + rows if place else rows
+    else:
+        for place, part in enumerate(vectors):
+            yield b", " if place else b""
+            yield from _numbers(part)
     yield b"]"
 
 
@@ -64,6 +72,38 @@ def _row(row: Vectors) -> bytes:
         return json.dumps(row.tolist(), allow_nan=False).encode()
     pattern = f"%.{_DIGITS[row.dtype.itemsize]}g"
     return ("[" + ", ".join([pattern] * len(row)) % tuple(row.tolist()) + "]").encode()
+
+
+def _rows(matrix: Vectors) -> Iterator[bytes]:
+    """The lists of one or more rows, joined by commas."""
+    if matrix.dtype != np.float16 or not matrix.shape[1]:
+        yield from map(_row, matrix)
+        return
+    bits = np.ascontiguousarray(matrix).view(np.uint16)
+    for start in range(0, len(bits), _BLOCK):
+        block = bits[start : start + _BLOCK]
+        if (block & 0x7FFF).all():
+            yield _join_half(block)
+        else:  # zeros
+            yield from map(_row, matrix[start : start + _BLOCK])
+
+
+def _join_half(block: NDArray[np.uint16]) -> bytes:
+    """What `_row` gives for rows of float16 numbers without zeros, from a table of all such numbers."""
+    inner, last = _half_texts()
+    cells = inner[block]
+    cells[:, -1] = last[block[:, -1]]
+    return b"[" + cells.tobytes().translate(None, b"\0").removesuffix(b", [")
+
+
+@cache
+def _half_texts() -> tuple[NDArray[np.bytes_], NDArray[np.bytes_]]:
+    """Every float16 number as text, by its bits: followed by a comma, and by the end of its row and the next "["."""
+    numbers = np.arange(2**16, dtype=np.uint16).view(np.float16).tolist()
+    texts = (f"%.{_DIGITS[2]}g " * len(numbers) % tuple(numbers)).encode().split()
+    inner, last = ([text + end for text in texts] for end in (b", ", b"], ["))
+    width = max(map(len, last))
+    return np.array(inner, dtype=f"S{width}"), np.array(last, dtype=f"S{width}")
 
 
 def read(path: Path) -> Embeddings:

@@ -9,6 +9,7 @@ import bisect
 import json
 from collections.abc import Iterable
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,14 @@ from elmokit.errors import ConfigError, FormatError, InputError, brief, closed_e
 GROUP_BYTES, GROUP_ROWS = 8 * 2**20, 4096
 """Size of a row group, which is in memory at a time and must be read to get a single row."""
 _META = b"elmokit"
+_WITH_STATISTICS = ["index", "text", "tokens.list.element"]
+"""Columns whose smallest and largest values are stored; those of vectors would cost two fifths of the writing."""
+
+
+def require_pyarrow() -> None:
+    """Raise an error that says how to install pyarrow, if it is missing; does not import it, which takes time."""
+    if find_spec("pyarrow") is None:
+        raise _missing()
 
 
 def load_pyarrow() -> tuple[Any, Any]:
@@ -27,9 +36,11 @@ def load_pyarrow() -> tuple[Any, Any]:
     try:
         return import_module("pyarrow"), import_module("pyarrow.parquet")
     except ImportError:
-        raise ConfigError(
-            '.parquet files need pyarrow, which is not installed: run pip install "elmokit[parquet]".'
-        ) from None
+        raise _missing() from None
+
+
+def _missing() -> ConfigError:
+    return ConfigError('.parquet files need pyarrow, which is not installed: run pip install "elmokit[parquet]".')
 
 
 def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
@@ -46,7 +57,9 @@ def write(records: Iterable[Record], path: Path, meta: Meta) -> int:
     group: list[Record] = []
     with (
         open(path, "wb") as file,
-        parquet.ParquetWriter(file, schema, compression="none", use_dictionary=False) as writer,
+        parquet.ParquetWriter(
+            file, schema, compression="none", use_dictionary=False, write_statistics=_WITH_STATISTICS
+        ) as writer,
     ):
         for record in stream:
             group.append(record)

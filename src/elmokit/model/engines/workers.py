@@ -39,18 +39,33 @@ class Workers:
         self.num_threads = num_threads
         self._pool = ThreadPoolExecutor(num_threads, "elmokit", initializer=compute_on_one_core)
 
-    def map(self, function: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield results in the order of the items; items are taken only as fast as the results are."""
-        waiting: deque[Future[Result]] = deque()
+    def map(
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        weigh: Callable[[Item], float] = lambda _: 1.0,
+    ) -> Iterator[Result]:
+        """Yield results in the order of the items; items are taken only as fast as the results are.
+
+        Args:
+            function: what a thread does with an item.
+            items: taken until one more than the threads can work on is waiting.
+            weigh: the size of an item, compared with the largest ones; more small ones may wait.
+        """
+        waiting: deque[tuple[Future[Result], float]] = deque()
+        total = 0.0
         try:
             for item in items:
-                waiting.append(self._pool.submit(_without_gradients, function, item))
-                while len(waiting) > self.num_threads:
-                    yield waiting.popleft().result()
+                waiting.append((self._pool.submit(_without_gradients, function, item), weigh(item)))
+                total += waiting[-1][1]
+                while total >= self.num_threads + 1:
+                    future, weight = waiting.popleft()
+                    total -= weight
+                    yield future.result()
             while waiting:
-                yield waiting.popleft().result()
+                yield waiting.popleft()[0].result()
         finally:
-            for future in waiting:
+            for future, _ in waiting:
                 future.cancel()
 
     def close(self) -> None:
