@@ -10,6 +10,7 @@ import pytest
 from elmokit.cli.main import app
 from elmokit.tasks import evaluation
 from elmokit.tasks.evaluation import Evaluation
+from elmokit.tasks.registry import find_task
 from elmokit.tasks.scorer_files import FILE_NAMES
 from elmokit.tasks.tag.reader import TagExample
 from tests.cli.conftest import Terminal
@@ -130,20 +131,27 @@ def test_evaluation_has_bars_on_a_terminal(run: Call, terminal: Terminal, monkey
 @pytest.mark.parametrize("name", TASKS)
 def test_evaluation_in_detail(folder: Path, run: Call, name: str) -> None:
     words = ["task", "evaluate", name, f"{name}/model", FILES[name][0]]
-    plain, output, scored = json.loads(run(*words, "--json").stdout), folder / f"{name}-page", folder / f"{name}-scored"
-    folders = ["--output", str(output), "--scorer-files", str(scored)]
-    done = run(*words, "--details", "--json", *folders)
+    output, scored = folder / f"{name}-page", folder / f"{name}-scored"
+    done = run(*words, "--details", "--json", "--output", str(output), "--scorer-files", str(scored))
     assert done.returncode == 0, done.stderr
     figures = json.loads(done.stdout)
-    assert plain.items() <= figures.items() and figures["by_type"] and figures["examples"]
+    assert find_task(name).metric in figures and figures["by_type"] and figures["examples"]
     page = (output / "page.html").read_text(encoding="utf-8")
     assert "<html" in page and "All examples" in page and "http" not in page
     assert json.loads((output / "report.json").read_text(encoding="utf-8")) == figures
     assert {path.name for path in scored.iterdir()} <= set(FILE_NAMES) and f"wrote {scored}" in done.stderr
-    assert_one_line(run(*words, *folders), f"{name}-page")  # not twice
-    assert run(*words, *folders, "--overwrite").returncode == 0
+
+
+def test_evaluation_prints_tables_and_replaces_only_its_own(folder: Path, run: Call) -> None:
+    words = ["task", "evaluate", "tag", "tag/model", FILES["tag"][0]]
+    plain = run(*words).stdout
+    assert json.loads(run(*words, "--json").stdout).keys() == {"accuracy"} and plain.startswith("accuracy ")
     shown = run(*words, "--details").stdout
-    assert len(shown.splitlines()) > 3 and shown.startswith(run(*words).stdout)
+    assert shown.startswith(plain) and "Tokens by label" in shown and "PROPN" in shown
+    folders = ["--output", "page", "--scorer-files", "scored"]
+    assert run(*words, *folders).returncode == 0
+    assert_one_line(run(*words, *folders), "page")
+    assert run(*words, *folders, "--overwrite").returncode == 0
 
 
 def test_scorer_files_never_replace_other_files(folder: Path, run: Call) -> None:
