@@ -72,6 +72,7 @@ def test_empty_files(tmp_path: Path) -> None:
         (COLUMNS, "upos", "model.column is 'upos'"),
         (CONLLU, "feats", r"data line 3 has no FEATS \(_\): choose another column with model.column"),
         ("word\n", "", "data line 1 has 1 column, expected a word and its label"),
+        ('{"text": "a b"}\n', "", "data line 1 has JSON, expected a word and its label"),
         ("a X\nb X Y\n", "", r"data line 2 has 3 columns, expected 2 \(word, column 2\)"),
         (CONLLU.replace("2.1", "x"), "", "data line 5 has the ID 'x'"),
     ],

@@ -56,10 +56,11 @@ def _find_columns(path: Path) -> list[str] | None:
             if not line.strip(BLANKS) or _is_start(line) or (is_comment(line) and len(split_columns(line, None)) != 2):
                 continue
             width = len(split_columns(line, None))
-            if width < 2:
+            if width < 2 or line.startswith('{"'):
+                found = "JSON" if width > 1 else f"{width} column"
                 raise InputError(
-                    f"{path} line {number} has {width} column, expected a word and its label: give CoNLL-U, or one "
-                    "word per line with its labels after it."
+                    f"{path} line {number} has {found}, expected a word and its label: give CoNLL-U, or one word per "
+                    "line with its labels after it."
                 )
             return ["word", *(f"column {place}" for place in range(2, width + 1))]
     return None
