@@ -18,12 +18,12 @@ from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.coref.files import read_documents
 from elmokit.tasks.layer_store import LayerStore
-from elmokit.tasks.ner.reader import read_conll2003, read_wnut
+from elmokit.tasks.ner.reader import read_entities
 from elmokit.tasks.nli.reader import read_nli
 from elmokit.tasks.qa.reader import read_squad
 from elmokit.tasks.registry import TASKS, find_task
 from elmokit.tasks.runner import TaskFiles, train_task
-from elmokit.tasks.sentiment.reader import read_sentiment_tsv, read_sst
+from elmokit.tasks.sentiment.reader import read_sentiment_labels, read_sst
 from elmokit.tasks.sets import read_sets
 from elmokit.tasks.srl import files as srl
 from elmokit.tasks.trained import load_trained
@@ -31,10 +31,9 @@ from elmokit.tasks.words import WordTable, build_table, read_vectors
 from tests.campaign.row import Kit, Row, row
 
 READERS: dict[str, Any] = {
-    "conll2003": read_conll2003,
-    "wnut": read_wnut,
+    "entities": read_entities,
     "sst": read_sst,
-    "sentiment": partial(read_sentiment_tsv, input="tokens"),
+    "sentiment": partial(read_sentiment_labels, input="tokens"),
     "nli": partial(read_nli, input="tokens"),
     "squad": read_squad,
     "srl": srl.read_sentences,
@@ -72,14 +71,14 @@ TASK: list[Row] = [
     *(row(f"{n}-folder", partial(_all, n, name="folder"), "folder", InputError) for n in READERS if n != "coref"),
     *(row(f"{n}-latin1", partial(_all, n, name="latin1.txt"), "latin1.txt", InputError) for n in READERS),
     *(row(f"{n}-cut", partial(_all, n, name="cut.gz"), "cut.gz", InputError) for n in READERS),
-    row("conll2003-columns", lambda k: _all("conll2003", k, "tags.txt"), "tags.txt|2", InputError),
-    row("wnut-prose", lambda k: _all("wnut", k, "good.txt"), "good.txt", InputError),
+    row("entities-columns", lambda k: _all("entities", k, "tags.txt"), "tags.txt|2", InputError),
+    row("entities-prose", lambda k: _all("entities", k, "good.txt"), "good.txt", InputError),
     row("sst-tree", lambda k: _all("sst", k, "tree.txt"), "tree.txt|1", InputError),
     row("sst-classes", lambda k: list(read_sst(k.file("tree.txt"), num_classes=3)), "num_classes|3", ConfigError),
     row("sentiment-prose", lambda k: _all("sentiment", k, "good.txt"), "good.txt", InputError),
     row(
         "sentiment-input",
-        lambda k: list(read_sentiment_tsv(k.file("good.txt"), input="raw")),
+        lambda k: list(read_sentiment_labels(k.file("good.txt"), input="raw")),
         "input 'raw'",
         ConfigError,
     ),

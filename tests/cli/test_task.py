@@ -1,4 +1,4 @@
-"""`elmokit task train | evaluate | predict` of all six tasks as a user meets them, on files of a few lines."""
+"""`elmokit task train | evaluate | predict` of all seven tasks as a user meets them, on files of a few lines."""
 
 import json
 from itertools import permutations
@@ -8,13 +8,18 @@ from typing import Any
 import pytest
 
 from elmokit.cli.main import app
-from elmokit.tasks import runner
+from elmokit.tasks import evaluation
+from elmokit.tasks.evaluation import Evaluation
+from elmokit.tasks.registry import find_task
+from elmokit.tasks.scorer_files import FILE_NAMES
+from elmokit.tasks.tag.reader import TagExample
 from tests.cli.conftest import Terminal
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
 pytestmark = pytest.mark.slow  # a model of each task is trained first
 
 NER = "Ada\tB-PER\nsaw\tO\nParis\tB-LOC\n.\tO\n\nBob\tB-PER\nleft\tO\n.\tO\n"
+TAGS = "Ada PROPN\nsaw VERB\nParis PROPN\n. PUNCT\n\nBob PROPN\nleft VERB\n. PUNCT\n"
 TREES = "(3 (2 It) (3 (3 works) (2 .)))\n(1 (2 It) (1 (1 fails) (2 .)))\n"
 PAIRS = [("A dog runs .", "An animal moves .", "entailment"), ("A dog runs .", "It sleeps .", "contradiction")]
 NLI = "".join(json.dumps({"sentence1": a, "sentence2": b, "gold_label": label}) + "\n" for a, b, label in PAIRS)
@@ -51,6 +56,7 @@ FILES = {
     "qa": ("squad.json", QA),
     "srl": ("roles.gold_conll", SRL),
     "coref": ("story.v4_gold_conll", COREF),
+    "tag": ("words.columns", TAGS),
 }
 SIZES = ["--set", "elmo.place=none", "--set", "num_epochs=1", "--set", "words.width=4", "--set", "words.min_count=1"]
 RAW = {
@@ -60,6 +66,7 @@ RAW = {
     "qa": [CONTEXT, "Where was Ada born?"],
     "srl": ["Ada saw Bob."],
     "coref": ["Ada slept. She woke."],
+    "tag": ["Ada saw Paris."],
 }
 TASKS = list(FILES)
 
@@ -105,20 +112,52 @@ def test_evaluate_and_predict(run: Call, name: str) -> None:
 def test_evaluation_has_bars_on_a_terminal(run: Call, terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
 
-    def evaluate(trained: Any, files: Any, **reports: Any) -> dict[str, float]:
+    def predict(trained: Any, files: Any, **reports: Any) -> Evaluation:
         given.append(reports)
         for number, report in enumerate(reports.values(), 1):
             if report is not None:
                 report(number, 3)
-        return {"f1": 50.0}
+        return Evaluation(trained.task, [TagExample(("a", "b"), ("X", "Y"))], [["X", "X"]])
 
-    monkeypatch.setattr(runner, "evaluate_task", evaluate)
-    words = ["task", "evaluate", "ner", "ner/model", FILES["ner"][0]]
+    monkeypatch.setattr(evaluation, "predict_files", predict)
+    words = ["task", "evaluate", "tag", "tag/model", FILES["tag"][0]]
     assert (run(*words).stderr, given) == ("", [{"embedding": None, "predicting": None}])
     shown = terminal()
-    assert run(*words).stdout == "f1 50.00\n"
+    assert run(*words).stdout == "accuracy 50.00\n"
     for text in ("embedding", "33%", "predicting", "67%"):
         assert text in shown.getvalue()
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_evaluation_in_detail(folder: Path, run: Call, name: str) -> None:
+    words = ["task", "evaluate", name, f"{name}/model", FILES[name][0]]
+    output, scored = folder / f"{name}-page", folder / f"{name}-scored"
+    done = run(*words, "--details", "--json", "--output", str(output), "--scorer-files", str(scored))
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout)
+    assert find_task(name).metric in figures and figures["by_type"] and figures["examples"]
+    page = (output / "page.html").read_text(encoding="utf-8")
+    assert "<html" in page and "All examples" in page and "http" not in page
+    assert json.loads((output / "report.json").read_text(encoding="utf-8")) == figures
+    assert {path.name for path in scored.iterdir()} <= set(FILE_NAMES) and f"wrote {scored}" in done.stderr
+
+
+def test_evaluation_prints_tables_and_replaces_only_its_own(folder: Path, run: Call) -> None:
+    words = ["task", "evaluate", "tag", "tag/model", FILES["tag"][0]]
+    plain = run(*words).stdout
+    assert json.loads(run(*words, "--json").stdout).keys() == {"accuracy"} and plain.startswith("accuracy ")
+    shown = run(*words, "--details").stdout
+    assert shown.startswith(plain) and "Tokens by label" in shown and "PROPN" in shown
+    folders = ["--output", "page", "--scorer-files", "scored"]
+    assert run(*words, *folders).returncode == 0
+    assert_one_line(run(*words, *folders), "page")
+    assert run(*words, *folders, "--overwrite").returncode == 0
+
+
+def test_scorer_files_never_replace_other_files(folder: Path, run: Call) -> None:
+    words = ["task", "evaluate", "ner", "ner/model", FILES["ner"][0], "--scorer-files", ".", "--overwrite"]
+    assert_one_line(run(*words), "scorer files")
+    assert not (folder / "conlleval.txt").exists()
 
 
 @pytest.mark.parametrize("name", ["nli", "qa"])
@@ -162,7 +201,10 @@ def test_what_is_missing_is_named(run: Call, name: str, words: list[str], said: 
     assert done.returncode == 2 and said in told, told
 
 
-@pytest.mark.parametrize(("name", "other"), list(permutations(TASKS, 2)))
+@pytest.mark.parametrize(
+    ("name", "other"),
+    [pair for pair in permutations(TASKS, 2) if pair[0] != "tag"],  # it reads any columns
+)
 def test_files_of_another_task_are_named(run: Call, name: str, other: str) -> None:
     file = FILES[other][0]
     done = run("task", "evaluate", name, f"{name}/model", file)

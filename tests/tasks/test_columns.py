@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from elmokit.errors import InputError
-from elmokit.tasks.columns import ColumnSentence, Row, read_columns
+from elmokit.tasks.columns import ColumnSentence, Row, is_comment, read_columns
 
 PAIR = ("word", "tag")
 
@@ -42,7 +42,7 @@ def test_tabs_keep_spaces_and_empty_columns(tmp_path: Path) -> None:
 
 def test_comments_are_skipped(tmp_path: Path) -> None:
     path = write(tmp_path, "# one\n\n#two \na O\n# inside\nb O\n\nc O\n\n# last\n")
-    first, second = read_columns(path, PAIR, comments=True)
+    first, second = read_columns(path, PAIR, comments=is_comment)
     assert first.column(0) == ("a", "b")
     assert second.column(0) == ("c",)
 

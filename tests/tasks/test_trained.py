@@ -2,21 +2,26 @@
 
 import json
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from elmokit.errors import ConfigError, FormatError
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError
 from elmokit.formats import save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
+from elmokit.tasks.ner.example import NerExample
 from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.ner.reader import NerExample
+from elmokit.tasks.ner.reader import read_entities
+from elmokit.tasks.sets import warn_of_other_tokens
 from elmokit.tasks.trained import BilmUse, TrainedTask, load_trained
 from elmokit.tasks.words import WordTable
+from elmokit.text.files import open_text
 from tests.conftest import build_tiny
+from tests.data import DATA, needs_data
 from tests.tasks.conftest import settings
 
 WORDS = ("so", "Anna", "a\u2028b", "c\x85", "d\re", "\ud800", " ")
@@ -210,3 +215,24 @@ def test_weights_of_other_settings(folder: Path) -> None:
         FormatError, match=r"model\.safetensors lacks tensors or has unexpected ones: encoder\.layers\.1"
     ):
         load_trained(folder)
+
+
+def test_a_model_of_other_tokens_says_so_when_it_is_given_raw_text() -> None:
+    words = [f"word{number}" for number in range(30)]
+    warn_of_other_tokens([*words, "a.", "b,", "don't"])  # few of them
+    with pytest.warns(ElmokitWarning, match=r"trained on tokens such as 'then0,', 'then2,', 'then4,', which elmokit"):
+        warn_of_other_tokens([*words, *(f"then{number}," for number in range(6))])
+
+
+@needs_data("ner")
+@pytest.mark.parametrize("name", ["conll2003/eng.testa", "uner-ewt/dev.iob2.xz", "wnut17/emerging.dev.conll"])
+def test_real_tokens_give_no_warning(name: str) -> None:
+    warn_of_other_tokens(sorted({token for example in read_entities(DATA / "ner" / name) for token in example.tokens}))
+
+
+@needs_data("lm")
+def test_words_between_spaces_give_a_warning() -> None:
+    with open_text(DATA / "lm" / "news-heldout.txt.xz") as lines:
+        words = sorted({word for line in islice(lines, 200) for word in line.split()})
+    with pytest.warns(ElmokitWarning, match="which elmokit's tokenizer splits"):
+        warn_of_other_tokens(words)

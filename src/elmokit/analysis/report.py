@@ -151,8 +151,7 @@ def show(report: Report, console: Console) -> None:
         if isinstance(block, str):
             console.print(_rich_text(block))
         elif isinstance(block, Table):
-            console.print(_rich_text(block.caption, "italic"))
-            console.print(_rich_table(block))
+            print_table(block, console)
         elif isinstance(block, Concordance):
             console.print(_rich_text(block.caption, "italic"))
             around = _room_around(block, console.width)
@@ -162,6 +161,12 @@ def show(report: Report, console: Console) -> None:
                 console.print(_rich_text(f"{before}  {block.note}", "dim"), no_wrap=True, overflow="ellipsis")
             for line in block.lines:
                 console.print(_rich_line(line, around), no_wrap=True, overflow="ellipsis")
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table below its caption."""
+    console.print(_rich_text(table.caption, "italic"))
+    console.print(_rich_table(table))
 
 
 def _rich_text(text: str, style: str = "") -> Text:

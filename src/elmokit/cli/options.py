@@ -70,7 +70,7 @@ Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in OUTPUT
 
 # --- Tasks -----------------------------------------------------------------------------------------------------------
 
-TaskName = Annotated[str, typer.Argument(metavar="NAME", help="One of ner, sentiment, nli, qa, srl, coref.")]
+TaskName = Annotated[str, typer.Argument(metavar="NAME", help="One of ner, sentiment, nli, qa, srl, coref, tag.")]
 Dev = Annotated[list[str], typer.Option("--dev", help="Development files (model selection).")]
 Test = Annotated[list[str], typer.Option("--test", help="Test files.")]
 OptionalTest = Annotated[list[str] | None, typer.Option("--test", help="Test files.")]

@@ -1,4 +1,4 @@
-"""`elmokit task`: train, evaluate and use models of the six tasks, and compare them with and without ELMo."""
+"""`elmokit task`: train, evaluate and use models of the seven tasks, and compare them with and without ELMo."""
 
 import json
 import re
@@ -11,25 +11,20 @@ from elmokit.cli import options
 from elmokit.cli.commands import Commands
 from elmokit.cli.experiments import figures_line, read_experiment, watch_runs
 from elmokit.cli.paths import check_exists, check_files, check_model
-from elmokit.cli.progress import progress_bars, training_bar
+from elmokit.cli.progress import training_bar
+from elmokit.cli.task_evaluate import evaluate
 from elmokit.cli.task_inputs import read_rows
+from elmokit.cli.task_models import TRAINED_REMEDY, OwnModelOption, ThreadsOption, TrainedArgument, load_task_model
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.tasks.comparison import Comparison
-    from elmokit.tasks.trained import TrainedTask
 
-task = Commands("task", "Six tasks, with and without ELMo.")
+task = Commands("task", "Seven tasks, with and without ELMo.")
 
-OwnModelOption = Annotated[
-    str | None, typer.Option("--model", help="The biLM, if it is no longer where it was in training.")
-]
-ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[
     str | None, typer.Option(help="Input field of nli (premise, hypothesis) or qa (context, question).")
 ]
-_TRAINED_REMEDY = "give what `elmokit task train` wrote as model/"
-TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="A run's folder, or the model/ in it.")]
 
 
 @task.command()
@@ -78,33 +73,7 @@ def train(
     typer.echo(f"wrote {output / 'model'} (best of {counted(result['epochs'], 'epoch')})", err=True)
 
 
-@task.command()
-def evaluate(
-    name: options.TaskName,
-    trained: TrainedArgument,
-    files: Annotated[list[str], typer.Argument(metavar="FILES", help="Files of the task, with gold labels.")],
-    model: OwnModelOption = None,
-    threads: ThreadsOption = None,
-    precision: options.OwnPrecision = None,
-    as_json: options.TaskJson = False,
-) -> None:
-    """Score a trained model on files.
-
-    \b
-    Examples:
-      elmokit task evaluate ner run/model eng.testb
-      elmokit task evaluate ner run/model eng.testb --json
-    """  # noqa: D301
-    check_exists(trained, _TRAINED_REMEDY)
-    check_files(files)
-    check_model(model)
-    from elmokit.tasks.runner import evaluate_task
-
-    options.use_threads(threads)
-    loaded = _load(name, trained, model, threads, precision)
-    with progress_bars("embedding", "predicting") as (embedding, predicting):
-        figures = evaluate_task(loaded, files, embedding=embedding, predicting=predicting)
-    typer.echo(json.dumps(figures) if as_json else figures_line(figures))
+task.command()(evaluate)
 
 
 @task.command()
@@ -140,14 +109,14 @@ def predict(
       elmokit task predict qa run/model --context "Ada was born in London." --question "Where was Ada born?"
       elmokit task predict coref run/model --input-file story.txt
     """  # noqa: D301
-    check_exists(trained, _TRAINED_REMEDY)
+    check_exists(trained, TRAINED_REMEDY)
     check_files([file for file in input_file or [] if file != "-"])
     check_model(model)
     own = _find(name)
     named = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
     rows = read_rows(own, texts, named, input_file)
     options.use_threads(threads)
-    loaded = _load(name, trained, model, threads, precision)
+    loaded = load_task_model(name, trained, model, threads, precision)
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
@@ -212,7 +181,7 @@ def compare(
     with watch_runs(experiment, 1 + len(others)) as (on_embedding, on_run):
         runs = run_all(experiment, [BASELINE, *others], embedding=on_embedding, done=on_run)
     found = put_side_by_side(runs, BASELINE, others)
-    content = {**found.to_dict(), "paper": PAPER[name]._asdict(), "setting": runs.setting()}
+    content = {**found.to_dict(), "paper": PAPER[name]._asdict() if name in PAPER else None, "setting": runs.setting()}
     guard_output(output / "comparison.json", kind="a comparison", is_ours=_is_comparison, overwrite=True)
     write_text_atomic(output / "comparison.json", json.dumps(content, ensure_ascii=False, indent=1) + "\n")
     if as_json:
@@ -256,7 +225,7 @@ def _print_comparison(found: "Comparison") -> None:
 
     from elmokit.tasks.comparison import PAPER, mean_text, p_text
 
-    paper = PAPER[found.task]
+    paper = PAPER.get(found.task)
     table = Table("variant", "metric", "baseline", "score", "increase", "relative error reduction", "p")
     for side in found.others:
         relative = found.relative(side)
@@ -279,16 +248,17 @@ def _print_comparison(found: "Comparison") -> None:
                 f"{fmean(scores) - fmean(before):+.2f}",
                 style="dim",
             )
-    table.add_row(
-        f"the paper, {paper.data}",
-        paper.metric,
-        f"{paper.baseline}",
-        f"{paper.elmo}",
-        f"{paper.elmo - paper.baseline:+.2f}",
-        f"{paper.relative}%",
-        "",
-        style="dim",
-    )
+    if paper is not None:
+        table.add_row(
+            f"the paper, {paper.data}",
+            paper.metric,
+            f"{paper.baseline}",
+            f"{paper.elmo}",
+            f"{paper.elmo - paper.baseline:+.2f}",
+            f"{paper.relative}%",
+            "",
+            style="dim",
+        )
     Console().print(table)
 
 
@@ -296,13 +266,3 @@ def _find(name: str) -> Any:
     from elmokit.tasks.registry import find_task
 
     return find_task(name)
-
-
-def _load(name: str, path: Path, model: str | None, threads: int | None, precision: str | None) -> "TrainedTask":
-    from elmokit.errors import ConfigError
-    from elmokit.tasks.trained import load_trained
-
-    loaded = load_trained(path, bilm=model, threads=threads, precision=precision)
-    if loaded.task.name != name:
-        raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: give that task's name.")
-    return loaded

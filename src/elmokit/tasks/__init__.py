@@ -1,4 +1,4 @@
-"""Six tasks with and without ELMo: each folder has a reader, a model and a metric; everything else is shared."""
+"""Seven tasks with and without ELMo: each folder has a reader, a model and a metric; everything else is shared."""
 
 from typing import TYPE_CHECKING
 

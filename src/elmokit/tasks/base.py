@@ -5,7 +5,7 @@ tasks, in `elmokit.tasks.runner`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -47,7 +47,7 @@ class TaskModel(nn.Module, ABC):
 
 
 class Task(ABC, Generic[Example]):
-    """One of the six tasks."""
+    """One of the seven tasks."""
 
     name: ClassVar[str]
     metric: ClassVar[str]
@@ -82,7 +82,11 @@ class Task(ABC, Generic[Example]):
         return True
 
     def gold_labels(self, example: Example) -> Iterable[str]:
-        """The tags of an example, for tasks whose models know only the tags seen in training."""
+        """The labels of an example, for tasks whose models know only the labels seen in training."""
+        return ()
+
+    def known_labels(self, labels: Labels) -> Collection[str]:
+        """The labels that a model with these labels can predict, for the same tasks."""
         return ()
 
     @abstractmethod

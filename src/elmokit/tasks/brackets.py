@@ -57,7 +57,8 @@ class Mentions(NamedTuple):
     """The mentions of a document's column by cluster id, and the errors in its brackets."""
 
     clusters: dict[str, list[tuple[int, int]]]
-    """Token offsets, end exclusive, in the order in which mentions end."""
+    """Token offsets, end exclusive, in the order in which mentions end; clusters in the order of their first opening
+    brackets. At one token, mentions of that token alone come before longer ones, as in the scorer of CoNLL-2012."""
     faults: list[str]
     """One sentence per unmatched bracket; such a bracket makes no mention."""
 
@@ -72,15 +73,19 @@ def read_mentions(where: str, cells: Iterable[Cell]) -> Mentions:
     opened: defaultdict[str, list[tuple[int, int]]] = defaultdict(list)
     faults: list[str] = []
     for place, (line, text) in enumerate(cells):
-        for opens, cluster, closes in _MENTION.findall(text):
+        brackets = _MENTION.findall(text)
+        for opens, cluster, _ in sorted(brackets, key=lambda bracket: not bracket[2]):
+            if opens:
+                clusters.setdefault(cluster, [])
+        for opens, cluster, closes in brackets:
             if opens:
                 opened[cluster].append((place, line))
             if closes and opened[cluster]:
                 start, _ = opened[cluster].pop()
-                clusters.setdefault(cluster, []).append((start, place + 1))
+                clusters[cluster].append((start, place + 1))
             elif closes:
                 faults.append(f"{where} line {line} closes a mention of {cluster}, none of which is open")
     for cluster, left in opened.items():
         for _, line in left:
             faults.append(f"{where} line {line} opens a mention of {cluster} that the document never closes")
-    return Mentions(clusters, faults)
+    return Mentions({cluster: spans for cluster, spans in clusters.items() if spans}, faults)

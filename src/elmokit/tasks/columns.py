@@ -1,6 +1,6 @@
 """Column files: one token per line with its columns, and a blank line between sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -8,7 +8,9 @@ from typing import NamedTuple
 from elmokit.errors import InputError
 from elmokit.text.files import open_text
 
-_BLANKS = " \t\r\n"
+BLANKS = " \t\r\n"
+CONLLU = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+"""The columns of a CoNLL-U file."""
 
 
 class Row(NamedTuple):
@@ -31,7 +33,12 @@ class ColumnSentence:
 
 
 def read_columns(
-    path: Path, names: Sequence[str], *, separator: str | None = None, comments: bool = False, more: bool = False
+    path: Path,
+    names: Sequence[str],
+    *,
+    separator: str | None = None,
+    comments: Callable[[str], bool] | None = None,
+    more: bool = False,
 ) -> Iterator[ColumnSentence]:
     r"""Stream the sentences of a file, plain or compressed.
 
@@ -39,18 +46,18 @@ def read_columns(
         path: the file to read.
         names: the expected columns; errors list them.
         separator: "\t" keeps spaces and empty columns; None treats any run of spaces and tabs as one separator.
-        comments: whether to skip lines that begin with `#`; in a file of bare words, `#` may begin a word.
+        comments: tells which lines to skip; in a file of bare words, `#` may begin a word.
         more: whether further columns may follow the named ones, the same number in all rows of a sentence.
     """
     rows: list[Row] = []
     with open_text(path) as lines:
         for number, line in enumerate(lines, start=1):
-            if not line.strip(_BLANKS):
+            if not line.strip(BLANKS):
                 if rows:
                     yield ColumnSentence(tuple(rows))
                     rows = []
-            elif not (comments and line.startswith("#")):
-                columns = _split(line, separator)
+            elif comments is None or not comments(line):
+                columns = split_columns(line, separator)
                 width = len(rows[0].columns) if rows else max(len(columns), len(names)) if more else len(names)
                 if len(columns) != width:
                     raise _wrong_width(path, number, len(columns), width, names)
@@ -59,10 +66,30 @@ def read_columns(
         yield ColumnSentence(tuple(rows))
 
 
-def _split(line: str, separator: str | None) -> tuple[str, ...]:
-    """Only spaces and tabs separate: other Unicode white space may be part of a word."""
+def is_comment(line: str) -> bool:
+    """Whether a line begins with `#`."""
+    return line.startswith("#")
+
+
+def numbered_words(path: Path, rows: Iterable[Row]) -> list[Row]:
+    """The rows of a sentence of CoNLL-U that are words, without multiword tokens (`1-2`) and empty nodes (`1.1`)."""
+    words = []
+    for row in rows:
+        number = row.columns[0]
+        if number.isdecimal():
+            words.append(row)
+        elif not number.replace("-", ".", 1).replace(".", "", 1).isdecimal():
+            raise InputError(
+                f"{path} line {row.line} has the ID {number!r}, expected a number, a range such as 1-2 or an empty "
+                "node such as 1.1: correct the line."
+            )
+    return words
+
+
+def split_columns(line: str, separator: str | None) -> tuple[str, ...]:
+    """The columns of a line. Only spaces and tabs separate: other Unicode white space may be part of a word."""
     if separator is None:
-        return tuple(column for column in line.strip(_BLANKS).replace("\t", " ").split(" ") if column)
+        return tuple(column for column in line.strip(BLANKS).replace("\t", " ").split(" ") if column)
     return tuple(line.rstrip("\r\n").split(separator))
 
 

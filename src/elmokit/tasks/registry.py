@@ -11,8 +11,9 @@ from elmokit.tasks.nli.model import Nli
 from elmokit.tasks.qa.model import Qa
 from elmokit.tasks.sentiment.model import Sentiment
 from elmokit.tasks.srl.model import Srl
+from elmokit.tasks.tag.model import Tag
 
-_ALL: tuple[Task[Any], ...] = (Ner(), Sentiment(), Nli(), Qa(), Srl(), Coref())
+_ALL: tuple[Task[Any], ...] = (Ner(), Sentiment(), Nli(), Qa(), Srl(), Coref(), Tag())
 TASKS: dict[str, Task[Any]] = {task.name: task for task in _ALL}
 
 

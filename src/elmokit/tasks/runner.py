@@ -24,7 +24,8 @@ from elmokit.progress import ProgressCallback
 from elmokit.tasks.base import Task
 from elmokit.tasks.batches import EpochBatches
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.sets import read_examples, read_sets, warn_of_unseen
+from elmokit.tasks.evaluation import predict_files
+from elmokit.tasks.sets import read_sets, warn_of_unseen
 from elmokit.tasks.step import TaskStep
 from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained, with_precision
 from elmokit.tasks.words import build_table, read_vectors
@@ -215,17 +216,8 @@ def evaluate_task(
     embedding: ProgressCallback | None = None,
     predicting: ProgressCallback | None = None,
 ) -> dict[str, float]:
-    """The figures of a trained model on files, given as paths or globs.
-
-    `embedding` receives how many sentences the biLM has embedded, `predicting` how many examples have a prediction.
-    """
-    refuse_pipes(find_files(patterns))
-    if trained.task.reads_raw_text(trained.settings):
-        trained.check_tokenizer()
-    examples = read_examples(trained.task, trained.config, patterns, training=False)
-    warn_of_unseen(trained.task, trained.labels, examples, patterns)
-    trained.prepare(examples, embedding)
-    return dict(trained.task.score(examples, trained.predict(examples, report=predicting)))
+    """The figures of a trained model on files: see `predict_files`."""
+    return predict_files(trained, patterns, embedding=embedding, predicting=predicting).figures
 
 
 def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequence[Any]) -> TrainedTask:

@@ -10,9 +10,11 @@ from elmokit.tasks.base import Labels, Task
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.subsets import draw_share
 from elmokit.text.files import find_files
+from elmokit.text.tokenize import tokenize
 
-_OUTSIDE = "O"
 _WORDS_SHOWN = 8
+_WORDS_CHECKED, _MIN_OTHER, _OTHER_SHARE = 2000, 5, 0.1
+"""Of five real data sets, 0.2% to 3% of the words are not tokens of elmokit's tokenizer, and 27% of raw text."""
 
 
 def read_sets(
@@ -39,16 +41,37 @@ def read_examples(task: Task[Any], config: TaskConfig, patterns: Sequence[str], 
     return examples
 
 
+def warn_of_other_tokens(words: Sequence[str]) -> None:
+    """Warn if a model's training words are often not what elmokit's tokenizer makes of raw text.
+
+    `words` are those of a model's table. Words of vector files come first in it, so the last ones are looked at.
+    """
+    last = words[-_WORDS_CHECKED:]
+    other = [word for word in last if len(word) > 1 and not _is_one_token(word)]
+    if len(other) > max(_MIN_OTHER, _OTHER_SHARE * len(last)):
+        some = ", ".join(map(repr, other[:: len(other) // 3][:3]))
+        warnings.warn(
+            f"the task model was trained on tokens such as {some}, which elmokit's tokenizer splits, so it may do "
+            "worse on raw text: give it tokens that were made as those of its training files.",
+            ElmokitWarning,
+            stacklevel=3,
+        )
+
+
+def _is_one_token(word: str) -> bool:
+    return sum(map(len, tokenize(word))) == 1
+
+
 def warn_of_unseen(task: Task[Any], labels: Labels, examples: Sequence[Any], patterns: Sequence[str]) -> None:
     """Warn about labels that a model can never predict, because they did not occur in training."""
-    known = set(labels.get("tags", ()))
+    known = set(task.known_labels(labels))
     unseen: Counter[str] = Counter()
     first: tuple[str, ...] = ()
     for example in examples:
-        own = {tag for tag in task.gold_labels(example) if tag != _OUTSIDE and f"B-{tag[2:]}" not in known}
+        own = set(task.gold_labels(example)) - known
         if own and not unseen:
             first = next(task.sentences([example]))
-        unseen.update({tag[2:] for tag in own})
+        unseen.update(own)
     if unseen:
         listed = ", ".join(f"{label} ({number})" for label, number in sorted(unseen.items()))
         begin = " ".join(first[:_WORDS_SHOWN]) + (" …" if len(first) > _WORDS_SHOWN else "")

@@ -97,6 +97,11 @@ def to_spans(tags: Sequence[str]) -> tuple[Span, ...]:
     return tuple(spans)
 
 
+def types_of(tags: Iterable[str]) -> set[str]:
+    """The types of spans that tags name."""
+    return {tag[2:] for tag in tags if tag != "O"}
+
+
 def to_iob2(spans: Iterable[Span], num_tokens: int) -> tuple[str, ...]:
     """Tags that begin every entity with B-."""
     tags = ["O"] * num_tokens

@@ -38,6 +38,7 @@ from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
 from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.registry import TASKS
+from elmokit.tasks.sets import warn_of_other_tokens
 from elmokit.tasks.words import WordTable
 from elmokit.text.tokenizers import check_raw_text
 
@@ -104,8 +105,10 @@ class TrainedTask:
         self.model: TaskModel = task.build(settings, inputs, labels)
 
     def check_tokenizer(self) -> None:
-        """Warn if the biLM was trained with another tokenizer than the one used here."""
+        """Warn if the biLM or the task model was trained with another tokenizer than the one used here."""
         check_raw_text(self._tokenizer, accepts_tokens=False)
+        if not self.task.reads_raw_text(self.settings):
+            warn_of_other_tokens(self.table.words)
 
     def prepare(self, examples: Sequence[Any], report: ProgressCallback | None = None) -> None:
         """Embed the sentences that the frozen biLM has not embedded yet."""

@@ -98,20 +98,20 @@ def glued_form(word: str, tokens: Iterable[str]) -> str | None:
     return next((token for token in tokens if token != word and word and _EDGES.sub("", token) == word), None)
 
 
-def warn_if_other_kind(lines: Iterable[str], input: InputKind, name: str) -> None:
-    """Warn if lines look like the other kind of input."""
+def warn_if_other_kind(lines: Iterable[str], input: InputKind, name: str, option: str = "--input ") -> None:
+    """Warn if lines look like the other kind of input; `option` is how a command chooses the kind."""
     word = looks_like(lines, input)
     if word is None:
         return
     if input == "tokens":
         text = (
             f"{name} looks like raw text ({word!r} is one token), but is read as tokens between spaces, so punctuation "
-            "stays glued to words: give --input text (input='text')."
+            f"stays glued to words: give {option}text (input='text')."
         )
     else:
         text = (
             f"{name} looks like tokens already ({word!r} between spaces), but is read as raw text and tokenized again: "
-            "give --input tokens (input='tokens') to keep its tokens and sentences."
+            f"give {option}tokens (input='tokens') to keep its tokens and sentences."
         )
     warnings.warn(text, ElmokitWarning, stacklevel=3)
 
@@ -138,7 +138,7 @@ def _read_head(path: Path) -> list[str]:
     return head if num_words else []
 
 
-def watched(lines: Iterable[str], input: InputKind, name: str) -> Iterator[str]:
+def watched(lines: Iterable[str], input: InputKind, name: str, option: str = "--input ") -> Iterator[str]:
     """Pass lines on, and warn once about the first thousand words if they look like the other kind of input."""
     head: list[str] = []
     num_words = 0
@@ -148,8 +148,8 @@ def watched(lines: Iterable[str], input: InputKind, name: str) -> Iterator[str]:
             head.append(line)
             num_words += len(line.split())
             if num_words >= _HEAD_WORDS:
-                warn_if_other_kind(head, input, name)
+                warn_if_other_kind(head, input, name, option)
                 is_open, head = False, []
         yield line
     if is_open:
-        warn_if_other_kind(head, input, name)
+        warn_if_other_kind(head, input, name, option)

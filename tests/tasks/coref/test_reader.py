@@ -163,7 +163,7 @@ def test_a_mention_given_twice_is_one(tmp_path: Path) -> None:
         ("(1|(2", "(2", r"data line 3 closes a mention of 1, none of which is open: balance the brackets\.$"),
         ("(4)", "4", r"data line 4 has the coreference '2\)\|3\)\|4', expected '-' or mentions such as"),
         ("(1|(2", "(1||(2", "data line 2 has the coreference"),
-        ("       (2)", "       _", "data line 7 has the coreference '_', expected '-'"),
+        ("       (2)", "       ?", r"data line 7 has the coreference '\?', expected '-'"),
         ("0   3    ran", "0   x    ran", "data line 5 has the token number 'x', expected 3: give a file of CoNLL-2012"),
         ("   run   01   -", "   run", "data line 5 has 11 columns, expected at least 12 of CoNLL-2012"),
         ("#end document\n#", "#", "data line 9 begins a document inside that of line 1: write #end document"),
@@ -235,7 +235,6 @@ def test_files_of_another_task(text: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("documents", "message"),
     [
-        (lambda folder: read_conll2012(write(folder, LITBANK)), "line 4 has the coreference '_', expected '-'"),
         (lambda folder: read_conll2012(write(folder, ONTOGUM)), "line 1 is outside a document"),
         (lambda folder: read_litbank(pack_litbank(folder, CONLL2012)), "line 2 has 1 columns, expected 13 of LitBank"),
         (lambda folder: read_litbank(pack_litbank(folder, ONTOGUM)), "line 1 is outside a document"),
@@ -321,3 +320,50 @@ def test_counts_of_ontogum(split: str, expected: tuple[int, ...], faults: int) -
     assert totals(documents) == expected
     assert sum("GENTLE_poetry_road.conll line" in str(warning.message) for warning in caught) == len(caught) == faults
     assert {"dictionary", "poetry"} <= {str(document.genre) for document in documents} or split != "test2"
+
+
+SCORER_FILES = {
+    "five columns, no part": "#begin document (nw/a);\nd 0 0 Ann (1)\nd 0 1 ran -\n\nd 0 0 She (1)\n#end document\n",
+    "four columns": "#begin document (nw/a); part 000\nd 0 Ann (1)\nd 1 ran _\n\nd 0 She (1)\n#end document\n",
+    "as SemEval": "#begin document nw/a\n1\tAnn\tN\t(1)\n2\tran\tV\t_\n\n1\tShe\tP\t(1)\n#end document nw/a\n",
+    "words": "#begin document nw/a; part 0\nAnn (1)\nran -\n\nShe (1)\n#end document\n",
+    "part without a number": "# begin document (nw/a)\r\nAnn\t(1)\r\nran\t-\r\n\r\nShe\t(1)\r\n# end document\r\n",
+}
+
+
+@pytest.mark.parametrize("name", SCORER_FILES)
+def test_files_of_the_scorer_have_fewer_columns(name: str, tmp_path: Path) -> None:
+    expected = CorefDocument("nw/a", (("Ann", "ran"), ("She",)), ((Mention(0, 1), Mention(2, 3)),), genre="nw")
+    assert list(read_conll2012(write(tmp_path, SCORER_FILES[name]))) == [expected]
+
+
+def test_columns_that_say_nothing_about_the_word(tmp_path: Path) -> None:
+    path = write(tmp_path, "#begin document (a);\nAnn N (1)\n#end document\n")
+    with pytest.raises(InputError, match="data line 2 has 3 columns, expected at least 12 of CoNLL-2012"):
+        list(read_conll2012(path))
+    path = write(tmp_path, "#begin document (a);\nAnn (1)\nran V -\n#end document\n")
+    with pytest.raises(InputError, match="data line 3 has 3 columns, expected 2 of CoNLL-2012: correct the line"):
+        list(read_conll2012(path))
+
+
+def test_clusters_are_in_the_order_of_their_first_brackets(tmp_path: Path) -> None:
+    text = "#begin document (a);\na (7|(3|(5)\nb 3)\nc 7)|(3)\nd (5)\n#end document\n"
+    (document,) = read_conll2012(write(tmp_path, text))
+    assert document.clusters == (
+        (Mention(0, 1), Mention(3, 4)),
+        (Mention(0, 3),),
+        (Mention(0, 2), Mention(2, 3)),
+    )
+
+
+@needs_data("coref")
+def test_a_file_of_litbank_by_itself(tmp_path: Path) -> None:
+    archive = DATA / "coref/litbank/litbank-conll.tar.xz"
+    with tarfile.open(archive) as packed:
+        member = next(member for member in packed if member.name.endswith(".conll"))
+        content = packed.extractfile(member)
+        assert content is not None
+        (tmp_path / "one.conll").write_bytes(content.read())
+    (alone,) = read_conll2012(tmp_path / "one.conll")
+    assert alone == next(document for document in read_litbank(archive) if document.name == alone.name)
+    assert alone.clusters

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from elmokit.errors import ConfigError, InputError
+from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.tasks.batches import TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings, TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
@@ -265,6 +265,30 @@ def test_two_classes_from_lines(data: dict[str, Any], tmp_path: Path) -> None:
     assert result["dev"]["accuracy"] > 90
 
 
+@pytest.mark.slow
+def test_any_labels(data: dict[str, Any], tmp_path: Path) -> None:
+    """Spam or not, from raw text; evaluation names a label that training never saw, and reads numbers as words."""
+    texts = [("win $ 100 now", "spam"), ("see you at 5", "ham"), ("win a car", "spam"), ("lunch at 7", "ham")]
+    for name in ("train", "dev"):
+        path = tmp_path / f"{name}.jsonl"
+        path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in 6 * texts))
+        data[name] = [str(path)]
+    result = train_task(SENTIMENT, config(num_epochs=8, batch_size=4), files({**data, "test": []}, tmp_path / "run"))
+    assert result["dev"]["accuracy"] > 90
+    trained = load_trained(tmp_path / "run")
+    ((example, prediction),) = SENTIMENT.predict_raw(trained, [("win a car now",)])
+    assert SENTIMENT.to_json(example, prediction, trained.settings)["label"] == prediction == "spam"
+    assert "spam" in SENTIMENT.to_text(example, prediction, trained.settings).plain
+    path.write_text('{"text": "win a car", "label": "spam"}\n{"text": "win a car", "label": 1}\n')
+    with pytest.warns(ElmokitWarning, match=r"training never saw the labels 1 \(1\)"):
+        assert evaluate_task(trained, [str(path)]) == {"accuracy": 50.0}
+
+
+def test_one_label_is_nothing_to_learn() -> None:
+    with pytest.raises(InputError, match="the training files have one label, 'spam': give texts of two labels"):
+        SENTIMENT.find_labels([SentimentExample(("a",), "spam")] * 2)
+
+
 @pytest.mark.parametrize(("batch_size", "number"), [(1, 3), (8, 1)])
 def test_a_run_of_single_examples_is_refused(
     batch_size: int, number: int, data: dict[str, Any], tmp_path: Path
@@ -289,3 +313,12 @@ def test_gold_classes() -> None:
     examples = [SentimentExample(("a",), 3), SentimentExample(("b", "c"), 0)]
     batch = replace(random_batch([1, 2]), layers=None)
     assert SENTIMENT.collate(examples, {}, [batch]).tolist() == [3, 0]
+
+
+def test_json_lines_are_raw_text_and_columns_are_tokens(tmp_path: Path) -> None:
+    lines, table = tmp_path / "a.jsonl", tmp_path / "a.tsv"
+    lines.write_text('{"text": "It works.", "label": 1}\n')
+    table.write_text("1\tIt works.\n")
+    for setting, expected in [("auto", (3, 2)), ("text", (3, 3)), ("tokens", (2, 2))]:
+        read = SENTIMENT.read([lines, table], SENTIMENT.read_settings({"input": setting}), training=True)
+        assert tuple(len(example.tokens) for example in read) == expected

@@ -1,16 +1,17 @@
 import gzip
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from elmokit.errors import ConfigError, InputError
+from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.tasks.sentiment.reader import (
     SentimentExample,
     SentimentTree,
     TreeNode,
-    read_sentiment_tsv,
+    read_sentiment_labels,
     read_sst,
     read_trees,
 )
@@ -133,12 +134,12 @@ def test_other_numbers_of_classes(tmp_path: Path) -> None:
 
 
 def test_lines_with_labels(write: Callable[[str], Path]) -> None:
-    bare = list(read_sentiment_tsv(write("4\tIt's good.\r\n\n0\tNo\n"), input="text"))
+    bare = list(read_sentiment_labels(write("4\tIt's good.\r\n\n0\tNo\n"), input="text"))
     assert bare == [SentimentExample(("It", "'s", "good", "."), 4), SentimentExample(("No",), 0)]
-    named = list(read_sentiment_tsv(write("sentence\tLabel\nIt's good. \t1\n"), input="tokens", num_classes=2))
+    named = list(read_sentiment_labels(write("sentence\tLabel\nIt's good. \t1\n"), input="tokens", num_classes=2))
     assert named == [SentimentExample(("It's", "good."), 1)]
-    assert list(read_sentiment_tsv(write("label\ttext\n"), input="text")) == []
-    assert list(read_sentiment_tsv(write(""), input="text")) == []
+    assert list(read_sentiment_labels(write("label\ttext\n"), input="text")) == []
+    assert list(read_sentiment_labels(write(""), input="text")) == []
 
 
 @pytest.mark.parametrize(
@@ -146,19 +147,17 @@ def test_lines_with_labels(write: Callable[[str], Path]) -> None:
     [
         ("2\tto\tmany", "line 2 has 2 tabs, expected one"),
         ("2 none", "line 2 has 0 tabs, expected one"),
-        ("good\t2", "line 2 has the label 'good', expected a number from 0 to 1"),
-        ("2\tgood", "line 2 has the label '2', expected a number from 0 to 1"),
         ("1\t \r", "line 2 has no text beside its label"),
     ],
 )
 def test_malformed_lines(line: str, fault: str, write: Callable[[str], Path]) -> None:
     with pytest.raises(InputError, match=rf"trees\.txt {fault}"):
-        list(read_sentiment_tsv(write(f"1\tfine\n{line}\n"), input="text", num_classes=2))
+        list(read_sentiment_labels(write(f"1\tfine\n{line}\n"), input="text", num_classes=2))
 
 
 def test_unknown_input(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="input 'words' is unknown"):
-        read_sentiment_tsv(tmp_path / "none", input="words")  # type: ignore[arg-type]
+        read_sentiment_labels(tmp_path / "none", input="words")  # type: ignore[arg-type]
 
 
 # Three tokens of train hold a no-break space (`8 1/2`); a count of words without white space gives 163,560.
@@ -180,3 +179,62 @@ def test_counts_of_sst(name: str, sentences: int, tokens: int, binary: int, phra
     found = list(read_sst(path, phrases=True))
     assert len(found) == phrases == len({example.tokens for example in found})
     assert sum(example.label != 2 for example in found) == binary_phrases
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "It is fine .\tgood\nNo !\tbad\n",
+        "good\tIt is fine .\nbad\tNo !\n",
+        "id\ttext\tlabel\n1\tIt is fine .\tgood\n2\tNo !\tbad\n",
+        '{"text": "It is fine .", "label": "good"}\n\n{"text": "No !", "label": "bad"}\n',
+        '{"text": "It is fine .", "cats": {"bad": 0.0, "good": 1.0}}\n{"sentence": "No !", "accept": ["bad"]}\n',
+        '{"text": "It is fine .", "label": ["good"]}\n{"text": "No !", "category": "bad"}\n',
+    ],
+)
+def test_labels_of_any_words(text: str, write: Callable[[str], Path]) -> None:
+    assert list(read_sentiment_labels(write(text), input="tokens")) == [
+        SentimentExample(("It", "is", "fine", "."), "good"),
+        SentimentExample(("No", "!"), "bad"),
+    ]
+
+
+def test_numbers_stay_numbers(write: Callable[[str], Path]) -> None:
+    path = write('{"text": "a", "label": 4}\n{"text": "b", "label": 5}\n')
+    assert [example.label for example in read_sentiment_labels(path, input="text")] == [4, "5"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("label\ttext\tid\ngood\tfine\t1\nbad\tno\n", "line 3 has 1 tabs, expected 2 as in the first line"),
+        ("a\t \n", "line 1 has no (text|label) beside"),
+        ('{"text": "a", "label": "x"}\n[1]\n', "line 2 is not an object: give an object such as"),
+        ('{"label": "x"}\n', "line 1 has no text"),
+        ('{"text": "a"}\n', "line 1 has the label None, expected one word or number"),
+        ('{"text": "a", "label": ["x", "y"]}\n', "line 1 has the label"),
+        ('{"text": "a", "label": "x"\n', "line 1 is not JSON"),
+    ],
+)
+def test_malformed_labels(text: str, fault: str, write: Callable[[str], Path]) -> None:
+    with pytest.raises(InputError, match=rf"trees\.txt {fault}"):
+        list(read_sentiment_labels(write(text), input="text"))
+
+
+def test_examples_that_an_annotator_skipped_are_counted(write: Callable[[str], Path]) -> None:
+    path = write('{"text": "a", "label": "x", "answer": "ignore"}\n{"text": "a", "label": "x", "answer": "accept"}\n')
+    with pytest.warns(ElmokitWarning, match=r"trees\.txt: 1 of 2 examples were not accepted"):
+        assert len(list(read_sentiment_labels(path, input="text"))) == 1
+
+
+def test_the_other_kind_of_input_is_named(write: Callable[[str], Path]) -> None:
+    path = write("good\tIt works, really, and, yes, it does.\n" * 3)
+    with pytest.warns(ElmokitWarning, match=r"trees\.txt looks like raw text.*--set model\.input=text"):
+        list(read_sentiment_labels(path, input="tokens"))
+
+
+@needs_data("sentiment")
+def test_a_slice_of_sst_as_labeled_texts(write: Callable[[str], Path]) -> None:
+    examples = list(islice(read_sst(DATA / "sentiment" / "sst" / "trees" / "dev.txt"), 100))
+    path = write("".join(f"{' '.join(example.tokens)}\t{example.label}\n" for example in examples))
+    assert list(read_sentiment_labels(path, input="tokens")) == examples

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from elmokit.analysis.probes.layers import ProbeTask, Tagged
 from elmokit.tasks.ner.metric import score_tags
-from elmokit.tasks.ner.reader import read_conll2003
+from elmokit.tasks.ner.reader import read_entities
 
 
 def read_ner(path: Path, *, max_sentences: int | None = None) -> Tagged:
-    """The first sentences of a CoNLL-2003 file, by default all, with IOB2 tags."""
-    examples = list(islice(read_conll2003(path), max_sentences))
+    """The first sentences of a file of entities, by default all, with IOB2 tags."""
+    examples = list(islice(read_entities(path), max_sentences))
     return Tagged(tuple(example.tokens for example in examples), tuple(example.tags for example in examples))
 
 

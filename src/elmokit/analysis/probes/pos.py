@@ -9,10 +9,9 @@ from typing import Literal
 
 from elmokit.analysis.probes.layers import ProbeTask, Tagged
 from elmokit.errors import ConfigError, InputError
-from elmokit.tasks.columns import read_columns
+from elmokit.tasks.columns import CONLLU, is_comment, numbered_words, read_columns
 
 TagSet = Literal["xpos", "upos"]
-COLUMNS = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
 
 
 @dataclass(frozen=True)
@@ -26,19 +25,9 @@ class PosExample:
 
 def read_conllu(path: Path) -> Iterator[PosExample]:
     """Stream the words of a CoNLL-U file; multiword tokens (`1-2`) and empty nodes (`1.1`) are skipped."""
-    for sentence in read_columns(path, COLUMNS, separator="\t", comments=True):
-        words = []
-        for row in sentence.rows:
-            number = row.columns[0]
-            if number.isdecimal():
-                words.append(row.columns)
-            elif not number.replace("-", ".", 1).replace(".", "", 1).isdecimal():
-                raise InputError(
-                    f"{path} line {row.line} has the ID {number!r}, expected a number, a range such as 1-2 or an empty "
-                    "node such as 1.1: correct the line."
-                )
-        if words:
-            yield PosExample(*(tuple(word[column] for word in words) for column in (1, 4, 3)))
+    for sentence in read_columns(path, CONLLU, separator="\t", comments=is_comment):
+        if words := numbered_words(path, sentence.rows):
+            yield PosExample(*(tuple(word.columns[column] for word in words) for column in (1, 4, 3)))
 
 
 def read_pos(path: Path, *, tags: TagSet = "xpos", max_sentences: int | None = None) -> Tagged:

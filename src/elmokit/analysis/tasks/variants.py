@@ -142,8 +142,8 @@ def report_study(study: Study, found: Comparison, runs: Runs) -> Report:
         gain = (None, None) if side.p is None else (f"{found.increase(side):+.2f}", p_text(side.p))
         rows.append((*own, *gain, paper.get(side.name)) if paper else (*own, *gain))
     header: tuple[str, ...] = ("variant", f"dev {found.metric}", f"test {found.metric}", "increase", "p")
-    source = PAPER[found.task]
-    header = (*header, f"the paper, {source.data}, dev {source.metric}") if paper else header
+    source = PAPER.get(found.task)
+    header = (*header, f"the paper, {source.data}, dev {source.metric}") if paper and source else header
     missing = "" if paper else f" The paper's {study.table} does not have this task."
     figures = {
         **found.to_dict(),

@@ -21,7 +21,10 @@ class CorefDocument:
     name: str
     sentences: tuple[tuple[str, ...], ...]
     clusters: tuple[tuple[Mention, ...], ...] = ()
-    """Mentions from left to right, clusters by their first mention; empty if nothing is annotated."""
+    """Mentions from left to right, clusters by their first opening brackets; empty if nothing is annotated.
+
+    The order decides which cluster keeps a mention that several have: see `elmokit.tasks.coref.metric`.
+    """
     part: int = 0
     speakers: tuple[tuple[str, ...], ...] | None = None
     """The speaker of each token, if the files have speakers; `-` if unknown."""
@@ -64,6 +67,6 @@ class CorefDocument:
         return replace(
             self,
             sentences=self.sentences[first_sentence:last],
-            clusters=tuple(sorted(cluster for cluster in inside if len(cluster) >= least)),
+            clusters=tuple(sorted((each for each in inside if len(each) >= least), key=lambda each: each[0].start)),
             speakers=self.speakers and self.speakers[first_sentence:last],
         )

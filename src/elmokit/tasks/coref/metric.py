@@ -11,8 +11,15 @@ divided. With gold clusters K and predicted ones R:
 Precision is the same with K and R exchanged. A fraction with denominator 0 is 0, and F1 is 0 if both are: a document
 without clusters on either side adds nothing, and a corpus of such documents scores 0, not 1.
 
-Mentions match exactly. A repeated mention counts once, in the first cluster that has it. Singletons count if they are
-given; for OntoNotes' convention, drop them on both sides first.
+Mentions match exactly. Singletons count if they are given; for OntoNotes' convention, drop them on both sides first.
+
+A mention that occurs twice on one side counts once, in the first cluster that has it. The first cluster is the one
+whose first bracket a file opens first, so the readers preserve that order. Three details differ from the scorer:
+
+- A mention that a file repeats inside a cluster is one mention before singletons are dropped; the scorer drops nothing,
+  and a cluster of one mention twice is a singleton for it.
+- A cell is read from left to right, so `1)|(1` ends one mention and begins another. The scorer opens before it closes.
+- The scorer ends with an error at an unmatched bracket. The readers name its line; OntoGUM's reader leaves it out.
 """
 
 from collections import Counter

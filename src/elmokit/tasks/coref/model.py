@@ -303,7 +303,7 @@ def _collate(document: CorefDocument, genres: Sequence[str]) -> CorefGold:
         genres.index(document.genre) + 1 if document.genre in genres else 0,
         {
             (mention.start, mention.end): number
-            for number, cluster in enumerate(document.clusters, 1)
+            for number, cluster in enumerate(sorted(document.clusters), 1)  # of several clusters, the last
             for mention in cluster
         },
     )

@@ -1,7 +1,7 @@
-"""Read documents with coreference from files of CoNLL-2012, LitBank and OntoGUM.
+"""Read documents with coreference from files of CoNLL-2012 and of its scorer, of LitBank and OntoGUM.
 
-All three have one token per line, between lines that begin and end a document, and mentions as brackets in the last
-column. Documents without mentions are kept.
+All have one token per line, between lines that begin and end a document, and mentions as brackets in the last column.
+Documents without mentions are kept.
 """
 
 import re
@@ -21,8 +21,10 @@ from elmokit.text.files import open_text
 
 SENTENCE_LENGTHS = "sentence_lengths.tsv"
 _BLANKS = " \t\r\n"
-_NAMED = re.compile(r"#\s*begin document \((.*)\); part ([0-9]+)")
-_NAMELESS = re.compile(r"#\s*begin document()()")
+_UNUSED = "_"
+"""The value of a column that a corpus does not fill."""
+_NAMED = re.compile(r"#\s*begin document +(?:\((.*)\)|([^;]*[^;\s]))\s*(?:;\s*(?:part ([0-9]+))?)?")
+_NAMELESS = re.compile(r"#\s*begin document()()()")
 _END = re.compile(r"#\s*end document.*")
 
 
@@ -35,8 +37,8 @@ class _Layout(NamedTuple):
     outside: tuple[str, ...]
     """Values of the last column for a token that begins and ends no mention; messages show the first."""
     word: int
-    number: int
-    """The column with the token's number."""
+    number: int | None
+    """The column with the token's number, if there is one."""
     width: int
     tabs: bool = True
     more: bool = False
@@ -47,7 +49,9 @@ class _Layout(NamedTuple):
 
 
 _BEGIN = "#begin document (NAME); part 0"
-_CONLL2012 = _Layout("CoNLL-2012", _NAMED, _BEGIN, ("-",), 3, 2, 12, tabs=False, more=True, speaker=9, counted=False)
+_CONLL2012 = _Layout(
+    "CoNLL-2012", _NAMED, _BEGIN, ("-", "_"), 3, 2, 12, tabs=False, more=True, speaker=9, counted=False
+)
 _LITBANK = _Layout("LitBank", _NAMED, _BEGIN, ("", "_", "-"), 3, 2, 13)
 _ONTOGUM = _Layout("OntoGUM", _NAMELESS, "# begin document", ("_",), 1, 0, 3)
 
@@ -59,6 +63,7 @@ class _Draft:
     name: str
     part: int
     line: int
+    layout: _Layout
     rows: list[Row] = field(default_factory=list)
     ends: list[int] = field(default_factory=lambda: [0])
     """Number of rows before each sentence, and the total."""
@@ -69,14 +74,16 @@ class _Draft:
 
 
 def read_conll2012(path: Path) -> Iterator[CorefDocument]:
-    """Stream a `*_conll` file of CoNLL-2012, one document per part.
+    """Stream a `*_conll` file of CoNLL-2012, one document per part, or a file that its scorer reads.
 
-    The genre is the first folder of a document's name: `bc` of `bc/cctv/00/cctv_0001`.
+    The scorer reads the last column only, so its files may have fewer columns than 12: document, part, token number
+    and word come first, or document, token number and word, or token number and word, or the word alone. The genre is
+    the first folder of a document's name: `bc` of `bc/cctv/00/cctv_0001`.
     """
     with open_text(path) as lines:
         for draft in _read_drafts(lines, str(path), _CONLL2012):
             genre, _, rest = draft.name.partition("/")
-            yield _build(draft, str(path), _CONLL2012, genre if rest else None)
+            yield _build(draft, str(path), genre if rest else None)
 
 
 def read_litbank(path: Path, split: Path | None = None) -> Iterator[CorefDocument]:
@@ -88,7 +95,7 @@ def read_litbank(path: Path, split: Path | None = None) -> Iterator[CorefDocumen
     """
     for text in _read_split(path, split):
         for draft in _read_drafts(text.content.split("\n"), text.where, _LITBANK):
-            yield _build(draft, text.where, _LITBANK)
+            yield _build(draft, text.where)
 
 
 def read_ontogum(path: Path, split: Path | None = None) -> Iterator[CorefDocument]:
@@ -112,7 +119,7 @@ def read_ontogum(path: Path, split: Path | None = None) -> Iterator[CorefDocumen
                     f"{text.where} has {len(draft.rows)} tokens, but {SENTENCE_LENGTHS} sentences of "
                     f"{draft.ends[-1]} for it: fetch the archive again."
                 )
-            yield _build(draft, text.where, _ONTOGUM, genre, forgiving=True)
+            yield _build(draft, text.where, genre, forgiving=True)
 
 
 def _read_split(path: Path, split: Path | None) -> Iterator[Text]:
@@ -160,7 +167,7 @@ def _read_drafts(lines: Iterable[str], where: str, layout: _Layout) -> Iterator[
                     f"{where} line {number} begins a document inside that of line {draft.line}: "
                     "write #end document before it."
                 )
-            draft = _Draft(begin[1], int(begin[2] or 0), number)
+            draft = _Draft(begin[1] or begin[2] or "", int(begin[3] or 0), number, layout)
         elif draft is None:
             if text:
                 raise InputError(
@@ -174,23 +181,38 @@ def _read_drafts(lines: Iterable[str], where: str, layout: _Layout) -> Iterator[
         elif not text:
             draft.end_sentence()
         else:
-            draft.rows.append(_read_row(line, number, where, layout, draft))
+            if layout is _CONLL2012 and not draft.rows:
+                draft.layout = _find_layout(line)
+            draft.rows.append(_read_row(line, number, where, draft))
     if draft is not None:
         raise InputError(f"{where} ends inside the document that line {draft.line} begins: fetch it again.")
 
 
-def _read_row(line: str, number: int, where: str, layout: _Layout, draft: _Draft) -> Row:
-    if layout.tabs:
-        columns = tuple(line.rstrip("\r\n").split("\t"))
-    else:
-        columns = tuple(column for column in line.strip(_BLANKS).replace("\t", " ").split(" ") if column)
+def _find_layout(line: str) -> _Layout:
+    """The layout of a document for the scorer of CoNLL-2012, from its first token."""
+    columns = _split(line)
+    width = len(columns)
+    number = next((place for place in (2, 1, 0) if place < width - 2 and columns[place] in ("0", "1")), None)
+    if width >= _CONLL2012.width or (number is None and width != 2):
+        return _CONLL2012
+    word = 0 if number is None else number + 1
+    return _CONLL2012._replace(word=word, number=number, width=width, more=False, speaker=None)
+
+
+def _split(line: str) -> tuple[str, ...]:
+    return tuple(column for column in line.strip(_BLANKS).replace("\t", " ").split(" ") if column)
+
+
+def _read_row(line: str, number: int, where: str, draft: _Draft) -> Row:
+    layout = draft.layout
+    columns = tuple(line.rstrip("\r\n").split("\t")) if layout.tabs else _split(line)
     if len(columns) != layout.width and not (layout.more and len(columns) > layout.width):
         expected = f"at least {layout.width}" if layout.more else str(layout.width)
         raise InputError(
             f"{where} line {number} has {len(columns)} columns, expected {expected} of {layout.corpus}: "
             "correct the line, or its separator."
         )
-    found, place = columns[layout.number], str(len(draft.rows) - draft.ends[-1])
+    found, place = "0" if layout.number is None else columns[layout.number], str(len(draft.rows) - draft.ends[-1])
     if not found.isdecimal() or (layout.counted and found != place):
         raise InputError(
             f"{where} line {number} has the token number {found!r}, expected {place}: give a file of {layout.corpus}."
@@ -203,10 +225,9 @@ def _read_row(line: str, number: int, where: str, layout: _Layout, draft: _Draft
     return Row(number, columns)
 
 
-def _build(
-    draft: _Draft, where: str, layout: _Layout, genre: str | None = None, *, forgiving: bool = False
-) -> CorefDocument:
+def _build(draft: _Draft, where: str, genre: str | None = None, *, forgiving: bool = False) -> CorefDocument:
     """A document from its rows; with `forgiving`, unbalanced brackets are a warning."""
+    layout = draft.layout
     if not draft.rows:
         raise InputError(f"{where} line {draft.line} begins a document without tokens: remove it.")
     cells = (Cell(row.line, "" if row.columns[-1] in layout.outside else row.columns[-1]) for row in draft.rows)
@@ -217,11 +238,12 @@ def _build(
         warnings.warn(f"{fault}: it is left out.", ElmokitWarning, stacklevel=3)
     speakers = None
     if layout.speaker is not None:
-        speakers = _split_at(draft.ends, [row.columns[layout.speaker] for row in draft.rows])
+        column = [row.columns[layout.speaker] for row in draft.rows]
+        speakers = None if set(column) == {_UNUSED} else _split_at(draft.ends, column)
     return CorefDocument(
         draft.name,
         _split_at(draft.ends, [row.columns[layout.word] for row in draft.rows]),
-        tuple(sorted(tuple(sorted({Mention(*span) for span in spans})) for spans in clusters.values())),
+        tuple(tuple(sorted({Mention(*span) for span in spans})) for spans in clusters.values()),
         draft.part,
         speakers,
         genre,

@@ -3,7 +3,7 @@
 Notation: B sentences, T tokens, E width of the inputs, K tags.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -17,10 +17,10 @@ from elmokit.tasks.base import Labels, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Crf, InputDropout
+from elmokit.tasks.ner.example import NerExample
 from elmokit.tasks.ner.metric import score_spans
-from elmokit.tasks.ner.reader import NerExample, read_conll2003, read_wnut
-from elmokit.tasks.spans import SpanCounts, read_spans, to_bioul, to_spans
-from elmokit.text.files import first_line
+from elmokit.tasks.ner.reader import read_entities
+from elmokit.tasks.spans import SpanCounts, read_spans, to_bioul, to_spans, types_of
 from elmokit.text.lines import split_line
 from elmokit.training.config import Share
 
@@ -54,7 +54,11 @@ class NerModel(TaskModel):
         self.dropout = InputDropout(settings.dropout)
         self.encoder = BiRnn(inputs.dim, settings.hidden_dim, num_layers=settings.num_layers, dropout=settings.dropout)
         self.scores = nn.Linear(self.encoder.dim + inputs.extra_dim, len(tags))
-        self.crf = Crf(len(tags), **_allowed(self.tags))
+        self.crf = Crf(len(tags), **self.rules())
+
+    def rules(self) -> dict[str, Tensor]:
+        """Which tags may follow each other, begin and end, as arguments of `Crf`."""
+        return _allowed(self.tags)
 
     def _run(self, batch: TokenBatch) -> Tensor:
         tokens, extra, mask = self.inputs(batch)  # (B, T, E), (B, T, D)
@@ -104,8 +108,8 @@ class Ner(Task[NerExample]):
     needs: ClassVar[str] = "entity"
 
     def read(self, paths: Iterable[Path], settings: NerSettings, *, training: bool) -> Iterator[NerExample]:
-        """Read CoNLL-2003 or WNUT files, recognized by their columns."""
-        return chain.from_iterable(_read(path) for path in paths)
+        """Read column files or JSON lines, recognized by their content."""
+        return chain.from_iterable(map(read_entities, paths))
 
     def texts(self, example: NerExample) -> tuple[Text, ...]:
         """The sentence."""
@@ -121,8 +125,12 @@ class Ner(Task[NerExample]):
         return bool(example.spans)
 
     def gold_labels(self, example: NerExample) -> Iterable[str]:
-        """IOB2 tags."""
-        return example.tags
+        """The types of its entities."""
+        return {span.type for span in example.spans}
+
+    def known_labels(self, labels: Labels) -> Collection[str]:
+        """The types of entities."""
+        return types_of(labels["tags"])
 
     def build(self, settings: NerSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """A biLSTM-CRF."""
@@ -170,7 +178,3 @@ class Ner(Task[NerExample]):
             )
             place = span.end
         return shown.append(" ".join(example.tokens[place:]))
-
-
-def _read(path: Path) -> Iterator[NerExample]:
-    return (read_wnut if first_line(path).count("\t") == 1 else read_conll2003)(path)

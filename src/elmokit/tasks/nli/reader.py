@@ -5,13 +5,13 @@ SNLI, the text files of SNLI and MultiNLI), recognized by its first line. Only s
 of SNLI, the scores of SICK and everything else are ignored.
 """
 
-import json
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from elmokit.errors import ElmokitWarning, InputError
+from elmokit.tasks.json_lines import parse_json
 from elmokit.text.files import open_text
 from elmokit.text.input_kind import InputKind, check_input
 from elmokit.text.lines import split_line
@@ -92,11 +92,7 @@ def _records(path: Path) -> Iterator[tuple[str, Sequence[str]]]:
 
 
 def _from_json(where: str, line: str) -> list[str]:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply or a number too long"
-        raise InputError(f"{where} is not JSON ({reason}): give one object per line.") from None
+    record = parse_json(where, line)
     texts: list[str] = []
     for key in _JSON_KEYS:
         text = record.get(key) if isinstance(record, dict) else None

@@ -1,4 +1,4 @@
-"""Read questions that are answered by a span of a paragraph: JSON of SQuAD v1.1.
+"""Read questions that are answered by a span of a paragraph: JSON of SQuAD v1.1 or v2.0.
 
 Answers are given as characters and converted to spans of tokens. Of the 34,726 answers of SQuAD's dev set, 346 (1.0%)
 begin or end inside a token: at a hyphen (`33` of `33-yard`), before the period of an abbreviation, within a word. The
@@ -89,10 +89,10 @@ class QaExample:
 def read_squad(path: Path) -> Iterator[QaExample]:
     """Stream the questions of a file, plain or compressed, in file order.
 
-    An answer that differs from the text at its offset has no span; its example is still returned, for evaluation, and a
-    warning at the end gives the number of such answers.
+    An answer that differs from the text at its offset has no span; its example is still returned, for evaluation. So is
+    a question that its paragraph does not answer (SQuAD v2.0). A warning at the end gives the numbers of both.
     """
-    num_answers = num_uncovered = 0
+    num_answers = num_uncovered = num_unanswerable = 0
     ids: set[str] = set()
     for where, item, paragraph in _questions(path):
         example = _example(where, item, paragraph)
@@ -100,8 +100,16 @@ def read_squad(path: Path) -> Iterator[QaExample]:
             raise InputError(f"{where} has the id {example.id!r} of an earlier question: give each its own.")
         ids.add(example.id)
         num_answers += len(example.spans)
+        num_unanswerable += not example.answers
         num_uncovered += example.spans.count(None)
         yield example
+    if num_unanswerable:
+        warnings.warn(
+            f"{path} has {num_unanswerable} of {len(ids)} questions without an answer (SQuAD v2.0): training leaves "
+            "them out, and in evaluation they count as wrong, because the model always answers.",
+            ElmokitWarning,
+            stacklevel=2,
+        )
     if num_uncovered:
         warnings.warn(
             f"{path} has {num_uncovered} of {num_answers} answers that differ from the text at their offset in "

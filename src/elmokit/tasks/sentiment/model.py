@@ -3,7 +3,7 @@
 Notation: B sentences, T tokens, E width of the inputs, H of one direction, D of ELMo at the output, Y classes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -20,10 +20,13 @@ from elmokit.tasks.base import Labels, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, Maxout, attend, pool_all
-from elmokit.tasks.sentiment.reader import SentimentExample, read_sentiment_tsv, read_sst
+from elmokit.tasks.sentiment.labeled import is_json_lines, is_labeled
+from elmokit.tasks.sentiment.reader import TREE_LABELS, SentimentExample, read_sentiment_labels, read_sst
+from elmokit.text.input_kind import InputKind
 from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
 
+COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 NAMES = {2: ("negative", "positive"), 5: ("very negative", "negative", "neutral", "positive", "very positive")}
 STYLES = {2: ("red", "green"), 5: ("bold red", "red", "yellow", "green", "bold green")}
 
@@ -32,7 +35,11 @@ class SentimentSettings(Config):
     """Classes, training examples and sizes."""
 
     num_classes: Literal[2, 5] = 5
-    """2: negative or positive; 5: from very negative to very positive."""
+    """2: negative or positive; 5: from very negative to very positive. Training files with other labels than these
+    numbers replace them: any text classification."""
+    input: Literal["auto", "text", "tokens"] = "auto"
+    """Whether texts with labels are raw text or space-separated tokens; auto: raw text in JSON lines, tokens in .tsv
+    files."""
     phrases: bool = True
     """Whether every subtree of a training tree is an example."""
     hidden_dim: Positive = 300
@@ -51,9 +58,9 @@ class SentimentSettings(Config):
 class SentimentModel(TaskModel):
     """Inputs → feed-forward → biLSTM → attention to itself → biLSTM → four pools → maxout layers."""
 
-    def __init__(self, settings: SentimentSettings, inputs: TokenInputs) -> None:
+    def __init__(self, settings: SentimentSettings, inputs: TokenInputs, classes: Sequence[str] = ()) -> None:
         super().__init__()
-        self.inputs = inputs
+        self.inputs, self.names = inputs, tuple(classes)
         hidden = settings.hidden_dim
         self.input_dropout = InputDropout(settings.input_dropout)
         self.forward_layer = nn.Sequential(nn.Linear(inputs.dim, hidden), nn.ReLU())
@@ -70,7 +77,7 @@ class SentimentModel(TaskModel):
                 for first, second in pairwise(widths)
             )
         )
-        self.classes = nn.Linear(widths[-1], settings.num_classes)
+        self.classes = nn.Linear(widths[-1], len(classes) or settings.num_classes)
 
     def _run(self, batch: TokenBatch) -> Tensor:
         tokens, extra, mask = self.inputs(batch)  # (B, T, E), (B, T, D)
@@ -93,23 +100,23 @@ class SentimentModel(TaskModel):
         return cross_entropy(self._run(texts[0]), gold)
 
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
-        """The class of each sentence, from 0."""
+        """The class of each sentence: a number from 0, or a label of the training files."""
         classes: list[Any] = self._run(texts[0]).argmax(1).tolist()
-        return classes
+        return [self.names[number] for number in classes] if self.names else classes
 
 
 class Sentiment(ClassTask[SentimentExample]):
-    """Sentiment classification: how positive a sentence is."""
+    """Sentiment, or any other classification of texts."""
 
     name: ClassVar[str] = "sentiment"
     settings: ClassVar[type[Config]] = SentimentSettings
 
     def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
-        """Read SST trees, or .tsv files of tokens; phrases are used in training only."""
+        """Read SST trees, or texts with labels; phrases are used in training only."""
         classes, phrases = settings.num_classes, settings.phrases and training
         return chain.from_iterable(
-            read_sentiment_tsv(path, input="tokens", num_classes=classes)
-            if ".tsv" in path.suffixes
+            read_sentiment_labels(path, input=_input_of(path, settings), num_classes=classes)
+            if is_labeled(path)
             else read_sst(path, phrases=phrases, num_classes=classes)
             for path in paths
         )
@@ -118,13 +125,35 @@ class Sentiment(ClassTask[SentimentExample]):
         """The sentence."""
         return ((example.tokens,),)
 
+    def find_labels(self, examples: Sequence[SentimentExample]) -> Labels:
+        """The labels, unless all are numbers of classes, which need no names."""
+        found = {example.label for example in examples}
+        if all(isinstance(label, int) for label in found):
+            return {}
+        if len(found) == 1:
+            raise InputError(f"the training files have one label, {found.pop()!r}: give texts of two labels or more.")
+        return {"classes": sorted(map(str, found))}
+
+    def gold_labels(self, example: SentimentExample) -> Iterable[str]:
+        """Its label."""
+        return (str(example.label),)
+
+    def known_labels(self, labels: Labels) -> Collection[str]:
+        """The classes."""
+        return _classes(labels)
+
+    def counts(self, example: SentimentExample, prediction: Any) -> Sequence[float]:
+        """1 if the prediction is correct, else 0; then 1 for the example."""
+        return float(str(example.label) == str(prediction)), 1.0
+
     def build(self, settings: SentimentSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """A biattentive classification network."""
-        return SentimentModel(settings, inputs)
+        return SentimentModel(settings, inputs, labels.get("classes", ()))
 
     def collate(self, examples: Sequence[SentimentExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
-        """Gold classes (B,)."""
-        return torch.tensor([example.label for example in examples])
+        """Gold classes (B,); a label that training never saw is the first one."""
+        numbers = {name: number for number, name in enumerate(_classes(labels))}
+        return torch.tensor([numbers.get(str(example.label), 0) for example in examples])
 
     def from_raw(self, *fields: str) -> list[SentimentExample]:
         """A text as one token sequence, like the sentences of SST."""
@@ -133,6 +162,8 @@ class Sentiment(ClassTask[SentimentExample]):
 
     def to_json(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> dict[str, Any]:
         """Tokens and class."""
+        if isinstance(prediction, str):
+            return {"tokens": example.tokens, "label": prediction}
         return {
             "tokens": example.tokens,
             "class": prediction,
@@ -141,5 +172,19 @@ class Sentiment(ClassTask[SentimentExample]):
 
     def to_text(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> RichText:
         """The class in color, then the text."""
+        if isinstance(prediction, str):
+            style = COLORS[sum(prediction.encode()) % len(COLORS)]
+            return RichText.assemble((f"{prediction:>14}  ", style), " ".join(example.tokens))
         name, style = NAMES[settings.num_classes][prediction], STYLES[settings.num_classes][prediction]
         return RichText.assemble((f"{name:>14}  ", style), " ".join(example.tokens))
+
+
+def _input_of(path: Path, settings: SentimentSettings) -> InputKind:
+    if settings.input != "auto":
+        return settings.input
+    return "text" if is_json_lines(path) else "tokens"
+
+
+def _classes(labels: Labels) -> Sequence[str]:
+    """The labels of a model, in the order of its scores."""
+    return labels.get("classes") or [str(number) for number in range(TREE_LABELS)]

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from elmokit.errors import ConfigError, InputError
+from elmokit.tasks.sentiment.labeled import read_labeled
 from elmokit.text.files import open_text
-from elmokit.text.input_kind import InputKind, check_input
-from elmokit.text.lines import split_line
+from elmokit.text.input_kind import InputKind
 
 TREE_LABELS = 5
 _NEUTRAL = 2
@@ -25,10 +25,10 @@ _BRACKETS = {"-LRB-": "(", "-RRB-": ")", "-LSB-": "[", "-RSB-": "]", "-LCB-": "{
 
 
 class SentimentExample(NamedTuple):
-    """A sentence or phrase and its class, from 0, the most negative."""
+    """A sentence or phrase and its class: a number from 0, the most negative, or any word."""
 
     tokens: tuple[str, ...]
-    label: int
+    label: int | str
 
 
 class TreeNode(NamedTuple):
@@ -78,7 +78,7 @@ def _examples(path: Path, phrases: bool, binary: bool) -> Iterator[SentimentExam
         for example in tree.phrases() if phrases else (tree.root,):
             if binary and example.label == _NEUTRAL:
                 continue
-            found = example._replace(label=int(example.label > _NEUTRAL)) if binary else example
+            found = example._replace(label=int(int(example.label) > _NEUTRAL)) if binary else example
             if phrases:
                 if found in seen:
                     continue
@@ -153,7 +153,8 @@ class _TreeParser:
 
     def bad(self, fault: str) -> InputError:
         return InputError(
-            f"{self.where} has {fault}: a line is one tree such as '(3 (2 good) (2 .))'; correct it or fetch it again."
+            f"{self.where} has {fault}: a line is one tree such as '(3 (2 good) (2 .))'; correct it, or name a "
+            "file of labels and texts NAME.tsv."
         )
 
 
@@ -161,38 +162,19 @@ def _unescape(word: str) -> str:
     return _ESCAPE.sub(lambda match: _BRACKETS.get(match[0], match[0][-1]), word)
 
 
-def read_sentiment_tsv(path: Path, *, input: InputKind, num_classes: int = TREE_LABELS) -> Iterator[SentimentExample]:
-    """Stream a file of two tab-separated columns, plain or compressed.
+def read_sentiment_labels(
+    path: Path, *, input: InputKind, num_classes: int = TREE_LABELS
+) -> Iterator[SentimentExample]:
+    """Stream texts with labels from tab-separated columns or JSON lines: see `elmokit.tasks.sentiment.labeled`.
 
     Args:
-        path: the file. A first line that calls one of its two columns `label` says which is which, as in the files of
-            GLUE; without one, the label comes first.
+        path: the file to read.
         input: "tokens" for space-separated tokens, "text" for raw text.
-        num_classes: labels are whole numbers from 0 to `num_classes` - 1.
+        num_classes: a label that is a whole number from 0 to `num_classes` - 1 becomes a number, like those of trees;
+            any other label stays a word.
     """
-    check_input(input)
-    return _lines(path, input, num_classes)
-
-
-def _lines(path: Path, input: InputKind, num_classes: int) -> Iterator[SentimentExample]:
-    label_place = None
-    with open_text(path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip(_BLANKS):
-                continue
-            where, cells = f"{path} line {number}", line.rstrip("\r\n").split("\t")
-            if len(cells) != 2:
-                raise InputError(f"{where} has {len(cells) - 1} tabs, expected one between label and text: correct it.")
-            if label_place is None:
-                names = [cell.strip().lower() for cell in cells]
-                label_place = names.index("label") if "label" in names else 0
-                if "label" in names:
-                    continue
-            label = _label(where, cells[label_place].strip(_BLANKS), num_classes)
-            tokens = tuple(token for sentence in split_line(cells[1 - label_place], input) for token in sentence)
-            if not tokens:
-                raise InputError(f"{where} has no text beside its label: remove the line.")
-            yield SentimentExample(tokens, label)
+    numbers = {str(number): number for number in range(num_classes)}
+    return (SentimentExample(tokens, numbers.get(label, label)) for _, tokens, label in read_labeled(path, input=input))
 
 
 def _label(where: str, piece: str, num_classes: int) -> int:

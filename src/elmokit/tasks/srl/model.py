@@ -7,7 +7,7 @@ which learn from arguments alone.
 Notation: B examples, T tokens, E width of the inputs, D of ELMo at the output, H of a layer, K tags.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -23,7 +23,7 @@ from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.highway_lstm import InterleavedLstm
 from elmokit.tasks.inputs import Inputs, TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout, TagRules
-from elmokit.tasks.spans import Span, SpanCounts, read_spans, to_spans
+from elmokit.tasks.spans import Span, SpanCounts, read_spans, to_spans, types_of
 from elmokit.tasks.srl.files import Format, read_sentences
 from elmokit.tasks.srl.metric import score_arguments
 from elmokit.tasks.srl.reader import VERB, SrlExample
@@ -189,8 +189,7 @@ class Srl(Task[RoleExample]):
 
     def find_labels(self, examples: Sequence[RoleExample]) -> Labels:
         """All IOB2 tags of the labels."""
-        tags = {tag for example in examples for tag in self.gold_labels(example)}
-        labels = sorted({tag[2:] for tag in tags if tag != "O"})
+        labels = sorted({label for example in examples for label in self.gold_labels(example)})
         return {"tags": ["O", *(f"{letter}-{label}" for label in labels for letter in "BI")]}
 
     def has_gold(self, example: RoleExample) -> bool:
@@ -198,8 +197,12 @@ class Srl(Task[RoleExample]):
         return example.pair is not None
 
     def gold_labels(self, example: RoleExample) -> Iterable[str]:
-        """IOB2 tags; none without a predicate."""
-        return () if example.pair is None else example.pair.tags
+        """The labels of its spans; none without a predicate."""
+        return () if example.pair is None else types_of(example.pair.tags)
+
+    def known_labels(self, labels: Labels) -> Collection[str]:
+        """The labels of spans."""
+        return types_of(labels["tags"])
 
     def build(self, settings: SrlSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
         """Interleaved highway LSTMs."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from elmokit.errors import InputError
 from elmokit.tasks.brackets import Cell, is_mention_cell, read_arguments
-from elmokit.tasks.columns import ColumnSentence, Row, read_columns
+from elmokit.tasks.columns import ColumnSentence, Row, is_comment, read_columns
 from elmokit.tasks.spans import Span, to_iob2
 
 VERB = "V"
@@ -114,7 +114,7 @@ def read_conll2012(path: Path) -> Iterator[SrlSentence]:
 
     There are lemmas and even framesets without arguments, so a predicate is the token where its column has `V`.
     """
-    for sentence in read_columns(path, _CONLL2012, comments=True, more=True):
+    for sentence in read_columns(path, _CONLL2012, comments=is_comment, more=True):
         rows = sentence.rows
         for row in rows:
             _check_conll2012(path, row)
