@@ -22,9 +22,9 @@ from elmokit.native.library import KINDS, NativeLibrary, Precision, UnusableLibr
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.machine import bandwidth, interleave  # noqa: E402
-from bench.provenance import provenance  # noqa: E402
-from bench.results import write  # noqa: E402
+from bench.machine import bandwidth, interleave
+from bench.provenance import provenance
+from bench.results import write
 
 PEAKS = {
     "avx2": "float32_avx2",
