@@ -339,6 +339,7 @@ def test_an_unfinished_index_of_another_version(embedder: Embedder, corpus: Path
         open_index(embedder, corpus, tmp_path / "index")
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("settings", [{"state": "carry"}, {"int8": True}])
 def test_embedders_with_other_layers(bilm: BiLM, corpus: Path, tmp_path: Path, settings: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="give one with state 'reset' and precision float32"):

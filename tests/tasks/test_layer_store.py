@@ -132,6 +132,7 @@ def test_the_users_cache_is_the_place_if_none_is_given(
     assert LayerStore(embedder).path == tmp_path / "cache" / "layers" / embedder.fingerprint[:16]
 
 
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("changes", [{"state": "carry"}, {"state": "warm"}, {"int8": True}])
 def test_an_embedder_that_gives_other_layers_is_refused(changes: dict[str, Any], bilm: BiLM, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="state 'reset' and precision float32"):
