@@ -35,7 +35,8 @@ def throughput() -> list[str]:
             )
         ),
         "",
-        f"{full['words']} words; medians of {full['rounds']} (full) and {small['rounds']} (small) interleaved rounds "
+        f"{full['words']} (full) and {small['words']} (small) words; medians of "
+        f"{full['rounds']} (full) and {small['rounds']} (small) interleaved rounds "
         f"on {full['threads']} cores that reach {full['gemm_gflops']} GFLOP/s. There AllenNLP processes "
         f"{full['rows']['allennlp']['words_per_second']} words/s at full size and "
         f"{small['rows']['allennlp']['words_per_second']} at small size.",

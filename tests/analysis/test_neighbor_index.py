@@ -345,6 +345,7 @@ def test_an_embedder_with_another_state_is_refused(bilm: BiLM, corpus: Path, tmp
         open_index(Embedder(bilm, threads=1, state="carry"), corpus, tmp_path / "index")
 
 
+@pytest.mark.usefixtures("library")
 def test_an_index_keeps_its_precision(bilm: BiLM, corpus: Path, tmp_path: Path) -> None:
     assert index_precision(tmp_path / "index") is None
     rounding = Embedder(bilm, threads=1, precision="int8")

@@ -19,6 +19,7 @@ from elmokit.embedding import sentence_runner, word_cache
 from elmokit.embedding.embedder import Embedded, Embedder
 from elmokit.errors import ConfigError, ElmokitWarning, InputError, WeightsError
 from elmokit.model.bilm import BiLM
+from elmokit.native.library import find_library
 from elmokit.text.vocabulary import Vocabulary
 from tests.formats.makers import assert_one_sentence
 from tests.tolerances import ACROSS_BATCHES_PACKAGED, assert_close
@@ -371,6 +372,8 @@ def test_other_precisions_run_the_plain_engine(tiny_bilm: BiLM) -> None:
 
 
 def test_int8_is_close_and_independent_of_company(tiny_bilm: BiLM) -> None:
+    if find_library() is None:
+        pytest.skip("int8 needs the native library")
     exact, rounded = Embedder(tiny_bilm).embed(SENTENCES), Embedder(tiny_bilm, int8=True)
     together = rounded.embed(SENTENCES)
     for number, sentence in enumerate(SENTENCES):

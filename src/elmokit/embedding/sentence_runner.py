@@ -258,15 +258,18 @@ class SentenceRunner:
         for forward in done:
             backward = next(done)
             batch, table = started.popleft()
+            # In numpy: torch would start threads of its own, which wait busily on the cores of the workers.
             layers = []  # each (N, D)
             if 0 in selection.needed:
-                tokens = table[batch.types]  # (N, P)
-                layers.append(torch.cat([tokens, tokens], dim=-1))
+                tokens = _to_numpy(table)[batch.types.cpu().numpy()]  # (N, P)
+                layers.append(np.concatenate([tokens, tokens], axis=-1))
                 del tokens
             while forward[0]:
-                layers.append(torch.cat([forward[0].pop(), backward[0].pop()], dim=-1))
+                sides = _to_numpy(forward[0].pop()), _to_numpy(backward[0].pop())
+                layers.append(np.concatenate(sides, axis=-1))
+                del sides
             after = BiLMState(forward[1], backward[1]) if forward[1] and backward[1] else None
-            combined = selection.combine([_to_numpy(layer) for layer in layers])
+            combined = selection.combine(layers)
             del layers, forward, backward
             yield combined, after
             del combined
