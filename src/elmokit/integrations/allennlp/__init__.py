@@ -9,6 +9,6 @@ keeps the state of the last batch, so the same input gives different vectors the
 
 from elmokit.integrations.allennlp.elmo import Elmo
 from elmokit.integrations.allennlp.embedder import ElmoEmbedder
-from elmokit.model.bilm import batch_to_ids
+from elmokit.integrations.allennlp.inputs import batch_to_ids
 
 __all__ = ["Elmo", "ElmoEmbedder", "batch_to_ids"]

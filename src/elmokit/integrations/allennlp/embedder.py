@@ -18,6 +18,7 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.filesystem import atomic_path, check_name, guard_output
 from elmokit.formats.published import PUBLISHED
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
+from elmokit.integrations.allennlp.inputs import split_characters
 from elmokit.model.bilm import remove_boundaries
 from elmokit.model.devices import check_device
 from elmokit.text.tokens import check_sentences
@@ -45,7 +46,7 @@ class ElmoEmbedder:
     @torch.no_grad()
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """From token lists to layers (B, L, T, 2P) and mask (B, T)."""
-        output = self.elmo_bilm(self.elmo_bilm.bilm.to_char_ids(batch))
+        output = self.elmo_bilm(self.elmo_bilm.bilm.to_char_ids(split_characters(batch)))
         layers, mask = remove_boundaries(torch.stack(output["activations"]), output["mask"])  # (L, B, T, 2P)
         return layers.transpose(0, 1), mask
 
@@ -55,7 +56,7 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
         """The layers (L, T, 2P) of each sentence; a batch of one empty sentence does not change the state."""
-        batch = list(check_sentences(batch, "batch"))
+        batch = list(check_sentences(split_characters(batch), "batch"))
         if batch == [()]:
             config = self.elmo_bilm.bilm.config
             return [np.zeros((config.num_layers, 0, config.output_dim), dtype=np.float32)]
