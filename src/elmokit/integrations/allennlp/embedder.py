@@ -25,7 +25,8 @@ from elmokit.text.tokens import check_sentences
 
 _MARK = "elmokit_version"
 """The attribute that marks our dumps; AllenNLP ignores it."""
-_OPTIONS, _WEIGHTS = (file.url for file in PUBLISHED["original"].files)
+OPTIONS_FILE, WEIGHT_FILE = (file.url for file in PUBLISHED["original"].files)
+BATCH_SIZE = 64
 
 
 class ElmoEmbedder:
@@ -37,7 +38,7 @@ class ElmoEmbedder:
         cuda_device: number of a CUDA device, or −1 for the CPU.
     """
 
-    def __init__(self, options_file: str = _OPTIONS, weight_file: str = _WEIGHTS, cuda_device: int = -1) -> None:
+    def __init__(self, options_file: str = OPTIONS_FILE, weight_file: str = WEIGHT_FILE, cuda_device: int = -1) -> None:
         self.elmo_bilm = ElmoBiLm(options_file, weight_file).eval()
         if check_integer("cuda_device", cuda_device) >= 0:
             self.elmo_bilm = self.elmo_bilm.to(check_device(f"cuda:{cuda_device}"))
@@ -64,7 +65,7 @@ class ElmoEmbedder:
         return [one[:, : len(sentence)].cpu().numpy() for one, sentence in zip(layers, batch, strict=True)]
 
     def embed_sentences(
-        self, sentences: Iterable[Sequence[str]], batch_size: int = 64
+        self, sentences: Iterable[Sequence[str]], batch_size: int = BATCH_SIZE
     ) -> Iterator[NDArray[np.float32]]:
         """The layers of each sentence of a stream, in order."""
         check_integer("batch_size", batch_size, at_least=1)
@@ -77,7 +78,7 @@ class ElmoEmbedder:
         input_file: IO[str],
         output_file_path: str,
         output_format: str = "all",
-        batch_size: int = 64,
+        batch_size: int = BATCH_SIZE,
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
