@@ -403,14 +403,16 @@ ALLENNLP: list[Row] = [
     row("allen-output-nul", lambda k: _embed_file(k, io.StringIO("a\n"), k.new("a\0.hdf5")), "no file can have"),
     row("allen-output-long", lambda k: _embed_file(k, io.StringIO("a\n"), k.new("a" * 300)), "too long", FormatError),
     row("allen-output-below", lambda k: _embed_file(k, io.StringIO("a\n"), k.file("good.txt") / "a"), "is a file"),
-    row("allen-params", lambda k: allennlp.Elmo.from_params({"options": "x"}), "options", TypeError),
-    row("allen-ids", lambda k: allennlp.batch_to_ids(["a b"]), "sentence 0 is the str", InputError),
+    row("allen-params", lambda k: allennlp.Elmo.from_params({"options": "x"}), "no setting 'options'|weight_file"),
+    row("allen-ids", lambda k: allennlp.batch_to_ids([["a"], 3]), "sentence 1 is 3 (int)", InputError),
     row(
         "allen-device",
         lambda k: allennlp.ElmoEmbedder(str(k.file("bilm/options.json")), str(k.file("bilm/weights.hdf5")), "cuda"),
         "cuda_device|'cuda'",
     ),
-    row("allen-sentence", lambda k: _allen_embedder(k).embed_sentence("the play"), "is the str 'the play'", InputError),
+    row(
+        "allen-sentence", lambda k: _allen_embedder(k).embed_sentence(["a", None]), "token 1 of sentence 0", InputError
+    ),
     row("allen-batch", lambda k: _allen_embedder(k).embed_batch([["a"], None]), "sentence 1 is None", InputError),
     row(
         "allen-batch-size", lambda k: list(_allen_embedder(k).embed_sentences([["a"]], batch_size=0)), "batch_size (0)"

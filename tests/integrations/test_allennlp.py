@@ -14,6 +14,7 @@ import torch
 import elmokit
 from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.formats import save
+from elmokit.integrations import allennlp
 from elmokit.integrations.allennlp import Elmo, ElmoEmbedder, batch_to_ids
 from elmokit.model.bilm import BiLM
 from tests.parity.allennlp_peer import importable, load_peer, quiet, requires_peer
@@ -188,7 +189,10 @@ def test_a_group_of_parameters_can_be_trained(files: Files) -> None:
     group = [p for name, p in elmo.named_parameters() if "_elmo_lstm.forward_layer_0" in name]
     rest = {name: p.clone() for name, p in elmo.named_parameters() if "forward_layer_0" not in name}
     before.sum().backward()
-    torch.optim.SGD(group, lr=0.1).step()
+    with torch.no_grad():
+        for parameter in group:
+            assert parameter.grad is not None
+            parameter.sub_(parameter.grad, alpha=0.1)
     for module in elmo.modules():
         if getattr(module, "stateful", False):
             module.reset_states()
@@ -249,6 +253,26 @@ def test_the_parts_that_clients_call(files: Files) -> None:
             mix.gamma.fill_(1.5)
         mix.scalar_parameters[0].requires_grad_(False)
     torch.testing.assert_close(*(mix(layers, some) for mix in mixes), atol=2e-6, rtol=1e-5)
+
+
+@requires_peer
+def test_names_of_other_classes_and_of_the_default_model(files: Files) -> None:
+    with quiet(), importable():
+        theirs = load_peer()._ElmoBiLm(*files).eval()
+        ours = allennlp._ElmoBiLm(*files).eval()
+        mine, peers = (module(batch_to_ids(BATCHES[0])) for module in (ours, theirs))
+    mask = mine["mask"]
+    for one, other in zip(mine["activations"], peers["activations"], strict=True):
+        torch.testing.assert_close(one[mask], other[mask], atol=2e-6, rtol=1e-5)
+    elmo = Elmo(None, None, 1, dropout=0.0, module=ours)
+    assert elmo._elmo_lstm is ours
+    mix = allennlp.ScalarMix(2, initial_scalar_parameters=[0.0, 1.0], trainable=False)
+    assert not any(parameter.requires_grad for parameter in mix.parameters())
+    expected = torch.tensor([0.0, 1.0]).softmax(0)[1]
+    torch.testing.assert_close(mix([torch.zeros(1, 1, 1), torch.ones(1, 1, 1)]), expected.reshape(1, 1, 1))
+    assert allennlp.DEFAULT_OPTIONS_FILE.endswith("elmo_2x4096_512_2048cnn_2xhighway_options.json")
+    assert allennlp.DEFAULT_WEIGHT_FILE.endswith("elmo_2x4096_512_2048cnn_2xhighway_weights.hdf5")
+    assert allennlp.DEFAULT_BATCH_SIZE == 64
 
 
 def test_gradients(files: Files) -> None:

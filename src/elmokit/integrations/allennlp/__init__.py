@@ -7,8 +7,23 @@ keeps the state of the last batch, so the same input gives different vectors the
 `elmokit.Elmo` and `elmokit.Embedder`, which are stateless by default.
 """
 
-from elmokit.integrations.allennlp.elmo import Elmo
-from elmokit.integrations.allennlp.embedder import ElmoEmbedder
-from elmokit.model.bilm import batch_to_ids
+from elmokit.integrations.allennlp.bilm import ElmoBiLm
+from elmokit.integrations.allennlp.elmo import AllenMix, Elmo
+from elmokit.integrations.allennlp.embedder import BATCH_SIZE, OPTIONS_FILE, WEIGHT_FILE, ElmoEmbedder
+from elmokit.integrations.allennlp.inputs import batch_to_ids
 
-__all__ = ["Elmo", "ElmoEmbedder", "batch_to_ids"]
+# Names that programs import from AllenNLP's modules.
+_ElmoBiLm = ElmoBiLm
+ScalarMix = AllenMix
+DEFAULT_OPTIONS_FILE, DEFAULT_WEIGHT_FILE, DEFAULT_BATCH_SIZE = OPTIONS_FILE, WEIGHT_FILE, BATCH_SIZE
+
+__all__ = [
+    "DEFAULT_BATCH_SIZE",
+    "DEFAULT_OPTIONS_FILE",
+    "DEFAULT_WEIGHT_FILE",
+    "Elmo",
+    "ElmoEmbedder",
+    "ScalarMix",
+    "_ElmoBiLm",
+    "batch_to_ids",
+]

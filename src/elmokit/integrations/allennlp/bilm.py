@@ -1,18 +1,14 @@
 """The stateful biLM inside AllenNLP's `Elmo` and `ElmoEmbedder`."""
 
-import hashlib
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from elmokit.arguments import check_path
 from elmokit.formats import load
-from elmokit.formats.published import PublishedModel, RemoteFile
-from elmokit.formats.remote import fetch_published
+from elmokit.integrations.allennlp.inputs import find_file
 from elmokit.integrations.allennlp.renamed import CharacterEncoder, StatefulLstm
 from elmokit.model.bilm import BiLM
 from elmokit.text.tokens import check_tokens
@@ -31,7 +27,7 @@ class ElmoBiLm(nn.Module):
         vocab_to_cache: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
-        options, weights = _local("options_file", options_file), _local("weight_file", weight_file)
+        options, weights = find_file("options_file", options_file), find_file("weight_file", weight_file)
         bilm = load(options, weights=weights).requires_grad_(requires_grad)
         self.__dict__["bilm"] = bilm  # not a child: its parameters are those of the next two
         self.num_layers = bilm.config.num_layers
@@ -89,13 +85,3 @@ class ElmoBiLm(nn.Module):
         for place, vector in ((1, self._bos_embedding), (2, self._eos_embedding)):
             vectors[places[mask] == place] = vector.to(vectors)
         return vectors, mask
-
-
-def _local(name: str, file: str) -> Path:
-    """A path unchanged; for a URL, the path of its verified download."""
-    check_path(name, file)
-    if not str(file).startswith(("http://", "https://")):
-        return Path(file)
-    remote = RemoteFile(str(file))
-    folder = f"url/{hashlib.sha256(str(file).encode()).hexdigest()[:16]}"
-    return fetch_published(PublishedModel(folder, (remote,))) / remote.name

@@ -1,7 +1,7 @@
 """AllenNLP's `Elmo` module."""
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from elmokit.arguments import check_integer, check_number, shown
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
+from elmokit.integrations.allennlp.inputs import read_params
 from elmokit.model.bilm import remove_boundaries
 from elmokit.model.scalar_mix import MOST, ScalarMix
 
@@ -117,9 +118,9 @@ class Elmo(nn.Module):
             self._scalar_mixes.append(mix)
 
     @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> "Elmo":
-        """Build from a dict of settings."""
-        return cls(**dict(params))
+    def from_params(cls, params: MutableMapping[str, Any]) -> "Elmo":
+        """Build from a dict of settings, or from AllenNLP's `Params`, whose numbers and flags may be text."""
+        return cls(**read_params(cls, params))
 
     def get_output_dim(self) -> int:
         """Width of a representation."""

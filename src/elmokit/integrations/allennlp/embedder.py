@@ -18,13 +18,15 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.filesystem import atomic_path, check_name, guard_output
 from elmokit.formats.published import PUBLISHED
 from elmokit.integrations.allennlp.bilm import ElmoBiLm
+from elmokit.integrations.allennlp.inputs import split_characters
 from elmokit.model.bilm import remove_boundaries
 from elmokit.model.devices import check_device
 from elmokit.text.tokens import check_sentences
 
 _MARK = "elmokit_version"
 """The attribute that marks our dumps; AllenNLP ignores it."""
-_OPTIONS, _WEIGHTS = (file.url for file in PUBLISHED["original"].files)
+OPTIONS_FILE, WEIGHT_FILE = (file.url for file in PUBLISHED["original"].files)
+BATCH_SIZE = 64
 
 
 class ElmoEmbedder:
@@ -36,7 +38,7 @@ class ElmoEmbedder:
         cuda_device: number of a CUDA device, or −1 for the CPU.
     """
 
-    def __init__(self, options_file: str = _OPTIONS, weight_file: str = _WEIGHTS, cuda_device: int = -1) -> None:
+    def __init__(self, options_file: str = OPTIONS_FILE, weight_file: str = WEIGHT_FILE, cuda_device: int = -1) -> None:
         self.elmo_bilm = ElmoBiLm(options_file, weight_file).eval()
         if check_integer("cuda_device", cuda_device) >= 0:
             self.elmo_bilm = self.elmo_bilm.to(check_device(f"cuda:{cuda_device}"))
@@ -45,7 +47,7 @@ class ElmoEmbedder:
     @torch.no_grad()
     def batch_to_embeddings(self, batch: Sequence[Sequence[str]]) -> tuple[Tensor, Tensor]:
         """From token lists to layers (B, L, T, 2P) and mask (B, T)."""
-        output = self.elmo_bilm(self.elmo_bilm.bilm.to_char_ids(batch))
+        output = self.elmo_bilm(self.elmo_bilm.bilm.to_char_ids(split_characters(batch)))
         layers, mask = remove_boundaries(torch.stack(output["activations"]), output["mask"])  # (L, B, T, 2P)
         return layers.transpose(0, 1), mask
 
@@ -55,7 +57,7 @@ class ElmoEmbedder:
 
     def embed_batch(self, batch: Sequence[Sequence[str]]) -> list[NDArray[np.float32]]:
         """The layers (L, T, 2P) of each sentence; a batch of one empty sentence does not change the state."""
-        batch = list(check_sentences(batch, "batch"))
+        batch = list(check_sentences(split_characters(batch), "batch"))
         if batch == [()]:
             config = self.elmo_bilm.bilm.config
             return [np.zeros((config.num_layers, 0, config.output_dim), dtype=np.float32)]
@@ -63,7 +65,7 @@ class ElmoEmbedder:
         return [one[:, : len(sentence)].cpu().numpy() for one, sentence in zip(layers, batch, strict=True)]
 
     def embed_sentences(
-        self, sentences: Iterable[Sequence[str]], batch_size: int = 64
+        self, sentences: Iterable[Sequence[str]], batch_size: int = BATCH_SIZE
     ) -> Iterator[NDArray[np.float32]]:
         """The layers of each sentence of a stream, in order."""
         check_integer("batch_size", batch_size, at_least=1)
@@ -76,7 +78,7 @@ class ElmoEmbedder:
         input_file: IO[str],
         output_file_path: str,
         output_format: str = "all",
-        batch_size: int = 64,
+        batch_size: int = BATCH_SIZE,
         forget_sentences: bool = False,
         use_sentence_keys: bool = False,
     ) -> None:
