@@ -173,7 +173,7 @@ def training() -> list[str]:
         lines.append(f"| {name} | {result['negatives']} | {result['ratio']} × | {speed['elmokit']:,} |")
         if rounded := result.get("bfloat16"):
             own = speed["elmokit, bfloat16"]
-            lines.append(f"| the same, bfloat16 by tiles | {result['negatives']} | {rounded['ratio']} × | {own:,} |")
+            lines.append(f"| the same, bfloat16 | {result['negatives']} | {rounded['ratio']} × | {own:,} |")
     first = results[0]
     worst = max(result["largest_relative_difference_of_losses"] for result in results)
     lines += [
@@ -183,6 +183,21 @@ def training() -> list[str]:
     ]
     if differences := [result["bfloat16"]["difference"] for result in results if "bfloat16" in result]:
         lines[-1] += f" With bfloat16 they differ by at most {max(differences):.0e}."
+    return lines + source(*results)
+
+
+def training_commits() -> list[str]:
+    results = [read(f"training/{name}-commits") for name in ("mini", "base")]
+    lines = [
+        "| tokens/s, the optimizer included | 512/128 (`mini`) | 1024/256 (`base`) |",
+        "|---|---|---|",
+        f"| bfloat16 at commit {results[0]['older_commit']}, by torch's autocast | "
+        + " | ".join(f"{result['tokens_per_second']['before']:,}" for result in results)
+        + " |",
+    ]
+    for name, key in (("bfloat16", "now"), ("float32", "now in float32")):
+        cells = [f"{result['tokens_per_second'][key]:,} ({result['ratio'][key]} ×)" for result in results]
+        lines.append(f"| {name} by the native library | {' | '.join(cells)} |")
     return lines + source(*results)
 
 
@@ -287,6 +302,7 @@ PAGES = {
         command,
         memory,
         training,
+        training_commits,
         processes,
         training_memory,
     ),

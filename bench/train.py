@@ -33,7 +33,7 @@ import elmokit
 from elmokit.config import CharacterInput
 from elmokit.corpus.windows import Sentences, Window, WindowStream
 from elmokit.model.bilm import BiLM
-from elmokit.model.engines.choose import Precision
+from elmokit.model.engines.choose import Precision, choose_arithmetic
 from elmokit.native.library import find_library
 from elmokit.text.vocabulary import Vocabulary
 from elmokit.training.config import PretrainConfig, read_run
@@ -194,8 +194,7 @@ def compare(size: str, negatives: int | None, rounds: int) -> dict[str, object]:
         Repeated(), words_of(bilm), bilm.indexer, num_rows=config.batch_size, num_steps=config.unroll_steps
     )
     peers: dict[str, Straightforward | Ours] = {"straightforward": Straightforward(bilm, config)}
-    library = find_library()
-    if library is not None and library.tile_functions is not None:
+    if find_library("bfloat16") is not None:
         peers[ROUNDED] = Ours(copy.deepcopy(bilm), config, "bfloat16")
     peers["elmokit"] = Ours(bilm, config)
     batches = [next(windows) for _ in range(rounds + 1)]
@@ -233,7 +232,8 @@ def compare(size: str, negatives: int | None, rounds: int) -> dict[str, object]:
     }
     if ROUNDED in peers:
         ratio = round(speeds[ROUNDED] / speeds["straightforward"], 2)
-        found["bfloat16"] = {"ratio": ratio, "difference": float(f"{differences[ROUNDED]:.1e}")}
+        label = choose_arithmetic("bfloat16", torch.device("cpu"), torch.float32).label
+        found["bfloat16"] = {"arithmetic": label, "ratio": ratio, "difference": float(f"{differences[ROUNDED]:.1e}")}
     return found
 
 
