@@ -15,7 +15,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from elmokit.embedding import Embedder, VectorStore, open_embeddings
-from elmokit.tasks.layer_store import LayerStore
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.tasks.trained import load_trained
 from tests.running import command_runner
 from tests.tolerances import AFTER_TRAINING, assert_close, assert_close_halves
@@ -133,7 +133,7 @@ def test_stored_layers_are_read_and_not_computed_again(folder: Path) -> None:
     store = VectorStore(folder / "written/cache/layers" / embedder.fingerprint[:16])
     sentences = [list(record.tokens) for record in store]
     assert ["Ada", "saw", "Oslo", "."] in sentences
-    layers = LayerStore(embedder)
+    layers = LayerCache(embedder)
     assert layers.prepare(sentences) == 0
     for sentence, expected in zip(sentences, embedder.embed(sentences, dtype="float16"), strict=True):
         assert_close_halves(layers.read(sentence), expected)

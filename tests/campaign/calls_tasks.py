@@ -17,7 +17,7 @@ from elmokit.analysis.wsd.data import read_wsd_data
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.coref.files import read_documents
-from elmokit.tasks.layer_store import LayerStore
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.tasks.ner.reader import read_conll2003, read_wnut
 from elmokit.tasks.nli.reader import read_nli
 from elmokit.tasks.qa.reader import read_squad
@@ -117,9 +117,9 @@ TASK: list[Row] = [
     row("vectors-missing", lambda k: read_vectors(k.file("no.txt")), "no.txt", InputError),
     row("table-twice", lambda k: WordTable(["a", "a"]), "twice", InputError),
     row("table-width", lambda k: build_table({}, [], width=0, min_count=1, seed=0), "width", ConfigError),
-    row("store-carry", lambda k: LayerStore(Embedder(k.bilm, state="carry"), k.new("s")), "state 'carry'", ConfigError),
-    row("store-token", lambda k: LayerStore(k.embedder, k.new("s")).prepare([["a", 3]]), "token 1|3 (int)", InputError),
-    row("store-read", lambda k: LayerStore(k.embedder, k.new("s")).read(["never"]), "never", InputError),
+    row("store-carry", lambda k: LayerCache(Embedder(k.bilm, state="carry"), k.new("s")), "state 'carry'", ConfigError),
+    row("store-token", lambda k: LayerCache(k.embedder, k.new("s")).prepare([["a", 3]]), "token 1|3 (int)", InputError),
+    row("store-read", lambda k: LayerCache(k.embedder, k.new("s")).read(["never"]), "never", InputError),
 ]
 
 ANALYSIS: list[Row] = [

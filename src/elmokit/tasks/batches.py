@@ -14,7 +14,7 @@ from torch import Tensor
 
 from elmokit.errors import InputError
 from elmokit.random_order import random_order
-from elmokit.tasks.layer_store import LayerStore
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.tasks.words import WordTable
 from elmokit.text.batching import sentences_to_char_ids
 from elmokit.text.characters import Indexer
@@ -69,7 +69,7 @@ class TokenLookup:
         indexer: the indexer of a biLM that is trained with the task; None if there is none.
     """
 
-    def __init__(self, table: WordTable, *, store: LayerStore | None, indexer: Indexer | None) -> None:
+    def __init__(self, table: WordTable, *, store: LayerCache | None, indexer: Indexer | None) -> None:
         self.table, self.store, self.indexer = table, store, indexer
 
     def batch(self, texts: Sequence[Text]) -> TokenBatch:
@@ -92,7 +92,7 @@ class TokenLookup:
         )
 
     @staticmethod
-    def _read_layers(store: LayerStore, texts: Sequence[Text], shape: tuple[int, int]) -> np.ndarray[Any, Any]:
+    def _read_layers(store: LayerCache, texts: Sequence[Text], shape: tuple[int, int]) -> np.ndarray[Any, Any]:
         layers = np.zeros((store.num_layers, *shape, store.width), dtype=np.float32)  # (L, B, T, D)
         for row, place, sentence in _find_sentences(texts):
             layers[:, row, place : place + len(sentence)] = store.read(sentence)

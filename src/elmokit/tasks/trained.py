@@ -35,7 +35,7 @@ from elmokit.tasks.base import Labels, Task, TaskModel
 from elmokit.tasks.batches import TokenBatch, TokenLookup, in_order
 from elmokit.tasks.config import TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
-from elmokit.tasks.layer_store import LayerStore
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.words import WordTable
 from elmokit.text.tokenizers import check_raw_text
@@ -88,7 +88,7 @@ class TrainedTask:
         self._tokenizer = None if bilm is None else bilm.config.tokenizer
         settings = self.settings = task.read_settings(config.model)
         tuned = bool(config.elmo.tuned) and bilm is not None
-        self.store = None if bilm is None or tuned else LayerStore(Embedder(bilm, threads=threads), layers_folder)
+        self.store = None if bilm is None or tuned else LayerCache(Embedder(bilm, threads=threads), layers_folder)
         self.lookup = TokenLookup(table, store=self.store, indexer=bilm.indexer if tuned and bilm else None)
         elmo = None
         if bilm is not None:

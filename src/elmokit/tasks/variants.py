@@ -28,7 +28,7 @@ from elmokit.progress import ProgressCallback
 from elmokit.recognize import COMPARISON, mistaken
 from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
-from elmokit.tasks.layer_store import LayerStore
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.tasks.processes import run_parallel
 from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs
 from elmokit.tasks.sets import read_sets
@@ -264,4 +264,4 @@ def _prepare_layers(experiment: Experiment, model: str, report: ProgressCallback
     """Embed all data once, before several runs need it."""
     examples = (example for examples in experiment.read_sets().values() for example in examples)
     embedder = Embedder.from_pretrained(model, threads=experiment.threads)
-    LayerStore(embedder).prepare(experiment.task.sentences(examples), report)
+    LayerCache(embedder).prepare(experiment.task.sentences(examples), report)

@@ -30,7 +30,7 @@ from elmokit.analysis.usage.shift import (
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.progress import ProgressCallback
-from elmokit.tasks.layer_store import LayerStore
+from elmokit.embedding.layer_cache import LayerCache
 
 COMMON_TYPES = 150
 """This number of most frequent types counts as function words, which are not ranked."""
@@ -81,7 +81,7 @@ class RankedWord:
 
 
 def rank_words(
-    store: LayerStore,
+    store: LayerCache,
     corpora: tuple[Corpus, Corpus],
     selection: Selection,
     options: RankOptions | None = None,
