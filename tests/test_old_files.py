@@ -16,7 +16,7 @@ from safetensors.numpy import load_file
 
 from elmokit.embedding import Embedder, VectorStore, open_embeddings
 from elmokit.embedding.layer_cache import LayerCache
-from elmokit.tasks.trained import load_trained
+from elmokit.tasks.saved import load_task
 from tests.running import command_runner
 from tests.tolerances import AFTER_TRAINING, assert_close, assert_close_halves
 
@@ -183,8 +183,7 @@ def test_a_task_model_predicts_as_before(task: str, folder: Path, run: Run) -> N
     figures = run("task", "evaluate", task, f"written/{task}/model", f"{task}-dev.{DATA[task]}")
     expected = json.loads((folder / f"written/{task}/result.json").read_text(encoding="utf-8"))["dev"]
     assert_same(figures, expected)
-    trained = load_trained(folder / f"written/{task}/model")
+    trained = load_task(folder / f"written/{task}/model")
     examples = list(trained.task.read([folder / f"{task}-dev.{DATA[task]}"], trained.settings, training=False))
-    trained.prepare(examples)
     lines = (folder / f"written/{task}/predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    assert trained.predict(examples) == [json.loads(line) for line in lines]
+    assert trained.predict_examples(examples) == [json.loads(line) for line in lines]

@@ -23,9 +23,9 @@ from elmokit.analysis.usage.occurrences import (
     read_contexts,
 )
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM
-from elmokit.embedding.layer_cache import LayerCache
 from elmokit.text.lines import split_line
 
 LINES = ["The play was good .", "They play and play", "A player plays .", "", "PLAY !", "no such word"]

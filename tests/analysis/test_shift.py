@@ -12,9 +12,9 @@ from elmokit.analysis.usage.occurrences import Corpus
 from elmokit.analysis.usage.ranking import RankOptions, choose_words, rank_words
 from elmokit.analysis.usage.shift import compare, unit_contexts
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
-from elmokit.embedding.layer_cache import LayerCache
 
 WIDTH = 16
 

@@ -14,8 +14,8 @@ import elmokit
 from elmokit.analysis.embed import layers_of
 from elmokit.analysis.probes.pos import pos_task
 from elmokit.embedding.embedder import Embedder
-from elmokit.model.bilm import BiLM
 from elmokit.embedding.layer_cache import LayerCache
+from elmokit.model.bilm import BiLM
 from tests.analysis.test_layer_weights import write_model
 from tests.analysis.test_pos import row, write
 from tests.running import Call, assert_help_has_examples, assert_one_line

@@ -9,10 +9,10 @@ import pytest
 
 from elmokit.analysis.neighbors.build import open_index
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.embedding.store import LOCK
 from elmokit.formats.published import PUBLISHED
 from elmokit.locks import FolderLock
-from elmokit.embedding.layer_cache import LayerCache
 from tests.conftest import build_tiny
 from tests.running import Call, assert_help_has_examples, assert_one_line
 

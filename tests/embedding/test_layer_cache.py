@@ -107,7 +107,9 @@ def test_two_models_have_two_caches(tiny: Callable[[str], BiLM], tmp_path: Path)
     caches = [LayerCache(Embedder(tiny(kind), threads=1), tmp_path) for kind in ("softmax", "characters")]
     for cache in caches:
         assert cache.prepare(SENTENCES) == len(SENTENCES)
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(f"{s.embedder.fingerprint[:16]}-float32" for s in caches)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        f"{s.embedder.fingerprint[:16]}-float32" for s in caches
+    )
     one, other = (cache.read(SENTENCES[0]) for cache in caches)
     assert not np.array_equal(one, other)
 
@@ -275,7 +277,9 @@ def test_what_takes_long_is_committed_by_the_clock(
     monkeypatch.setattr(layer_cache, "_COMMIT_SECONDS", -1.0)
     commits: list[int] = []
     original = layer_cache._append
-    monkeypatch.setattr(layer_cache, "_append", lambda path, new, size: (commits.append(len(new)), original(path, new, size)))
+    monkeypatch.setattr(
+        layer_cache, "_append", lambda path, new, size: (commits.append(len(new)), original(path, new, size))
+    )
     cache = LayerCache(embedder, tmp_path)
     cache.prepare(SENTENCES)
     assert commits == [1] * len(SENTENCES)

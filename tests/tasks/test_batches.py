@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
 from elmokit.tasks.batches import EpochBatches, Text, TokenBatch, TokenLookup, in_order
 from elmokit.tasks.config import ElmoSettings
 from elmokit.tasks.inputs import ElmoInputs
-from elmokit.embedding.layer_cache import LayerCache
 from elmokit.tasks.words import WordTable
 
 TABLE = WordTable(["the", "play", "was", "."])
@@ -35,7 +35,7 @@ def store(bilm: BiLM, tmp_path: Path) -> LayerCache:
 
 
 def plain() -> TokenLookup:
-    return TokenLookup(TABLE, store=None, indexer=None)
+    return TokenLookup(TABLE)
 
 
 def test_masks_rows_and_characters() -> None:
@@ -63,7 +63,7 @@ def test_tokens_that_no_utf8_can_write() -> None:
 
 
 def test_layers_stand_at_the_tokens_of_their_own_sentence(store: LayerCache) -> None:
-    batch = TokenLookup(TABLE, store=store, indexer=None).batch(TEXTS)
+    batch = TokenLookup(TABLE, layers_shape=(store.num_layers, store.width)).batch(TEXTS, store.read)
     assert batch.layers is not None
     assert batch.layers.dtype == torch.float32
     assert batch.layers.shape == (3, 3, 6, store.width)
@@ -78,8 +78,8 @@ def test_a_live_model_gives_what_the_store_has(kind: str, tiny: Callable[[str], 
     bilm = tiny(kind)
     store = LayerCache(Embedder(bilm, threads=1), tmp_path)
     store.prepare(sentence for text in TEXTS for sentence in text if sentence)
-    kept = TokenLookup(TABLE, store=store, indexer=None).batch(TEXTS)
-    live = TokenLookup(TABLE, store=None, indexer=bilm.indexer).batch(TEXTS)
+    kept = TokenLookup(TABLE, layers_shape=(store.num_layers, store.width)).batch(TEXTS, store.read)
+    live = TokenLookup(TABLE, indexer=bilm.indexer).batch(TEXTS)
     assert live.layers is None and live.live is not None and kept.layers is not None
     assert live.live.char_ids.shape[:2] == (5, 3)
     inputs = [
@@ -100,7 +100,7 @@ def test_an_example_without_tokens_is_refused(empty: Text) -> None:
 
 def test_a_sentence_that_was_not_prepared(store: LayerCache) -> None:
     with pytest.raises(InputError, match="'never seen' was not embedded"):
-        TokenLookup(TABLE, store=store, indexer=None).batch([(("never", "seen"),)])
+        TokenLookup(TABLE, layers_shape=(3, store.width)).batch([(("never", "seen"),)], store.read)
 
 
 # --- Epochs ----------------------------------------------------------------------------------------------------------

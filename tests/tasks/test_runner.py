@@ -18,7 +18,7 @@ from elmokit.formats.parts import fingerprint
 from elmokit.tasks import runner
 from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.runner import evaluate_task, train_task
-from elmokit.tasks.trained import load_trained
+from elmokit.tasks.saved import load_task
 from elmokit.training.loop import Loop
 from elmokit.training.optim import Optimizer
 from elmokit.training.run_folder import request_finish
@@ -72,7 +72,7 @@ def test_a_run_learns(elmo: dict[str, Any], places: list[str], data: dict[str, A
     assert all(sum(mix["layer_weights"]) == pytest.approx(1) and mix["gamma"] != 1 for mix in result["mixes"])
     assert (tmp_path / "run/model/bilm").is_dir() == elmo.get("tuned", False)
     assert (tmp_path / "layers").exists() == (elmo["place"] != "none" and not elmo.get("tuned"))
-    figures = evaluate_task(load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new"), data["test"])
+    figures = evaluate_task(load_task(tmp_path / "run/model"), data["test"])
     assert figures == result["test"]
 
 
@@ -81,8 +81,9 @@ def test_an_evaluation_tells_how_far_it_is(data: dict[str, Any], tmp_path: Path)
     embedded: list[tuple[int, int]] = []
     predicted: list[tuple[int, int]] = []
     evaluate_task(
-        load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new"),
+        load_task(tmp_path / "run/model"),
         data["test"],
+        layers_folder=tmp_path / "new",
         embedding=lambda *pair: embedded.append(pair),
         predicting=lambda *pair: predicted.append(pair),
     )
@@ -212,13 +213,13 @@ def test_word_vectors_are_taken_from_files(data: dict[str, Any], tmp_path: Path)
     words = {"tuned": False, "min_count": 1000}
     result = train({**data, "vectors": vectors}, tmp_path / "run", {"num_epochs": 1, "words": words})
     assert [file["name"] for file in result["data"]["vectors"]] == ["a.vec", "b.txt"]
-    trained = load_trained(tmp_path / "run/model", layers_folder=data["layers_folder"])
+    trained = load_task(tmp_path / "run/model")
     assert trained.table.words == ("Paris", "visited", "Oslo")
     expected = [[1, 2, 3, 0, 0], [4, 5, 6, 0, 0], [0, 0, 0, 7, 8]]
     assert trained.model.inputs.word_table[1:].tolist() == expected
     one = train({**data, "vectors": vectors}, tmp_path / "few", {"num_epochs": 1, "words": {**words, "max_vectors": 1}})
     assert one["steps"] == 5
-    assert load_trained(tmp_path / "few/model").table.words == ("Paris", "Oslo")
+    assert load_task(tmp_path / "few/model").table.words == ("Paris", "Oslo")
 
 
 # --- Stopping --------------------------------------------------------------------------------------------------------
@@ -488,7 +489,7 @@ def test_adadelta_and_word_vectors_that_learn(data: dict[str, Any], tmp_path: Pa
     for tuned in (True, False):
         result = train(data, tmp_path / f"{tuned}", {**adadelta, "words": {"tuned": tuned}})
         assert result["steps"] == 5
-        tables[tuned] = load_trained(tmp_path / f"{tuned}/model", bilm=data["bilm"]).model.inputs.word_table
+        tables[tuned] = load_task(tmp_path / f"{tuned}/model", bilm=data["bilm"]).model.inputs.word_table
     assert tables[True].shape == tables[False].shape and not torch.equal(tables[True], tables[False])
 
 
@@ -526,4 +527,4 @@ def test_pipes_are_refused_before_they_hang(data: dict[str, Any], tmp_path: Path
             train({**data, name: pipe}, tmp_path / "run")
     train(data, tmp_path / "run", {"num_epochs": 1})
     with pytest.raises(InputError, match="pipe is a pipe or a device"):
-        evaluate_task(load_trained(tmp_path / "run/model"), pipe)
+        evaluate_task(load_task(tmp_path / "run/model"), pipe)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmokit.embedding.store_writer import StoreWriter
+from elmokit.embedding import layer_cache
 from elmokit.errors import ConfigError, ElmokitError, InputError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
@@ -191,18 +191,18 @@ def test_a_done_run_of_something_else_is_refused(folder: Path, launched: list[st
 def test_layers_are_there_before_the_runs(folder: Path, launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for shares of the data, of which every seed draws its own."""
     own, embedded = processes.launch, []
-    add = StoreWriter.add
+    append = layer_cache._append
 
     def launch(*words: Any) -> tuple[int, str]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(StoreWriter, "add", lambda *_: pytest.fail("a run embeds"))
+            patch.setattr(layer_cache, "_append", lambda *_: pytest.fail("a run embeds"))
             return own(*words)
 
-    def count(self: StoreWriter, *words: Any) -> Any:
-        embedded.append(words)
-        return add(self, *words)
+    def count(path: Path, sentences: Any, row_bytes: int) -> None:
+        embedded.extend(sentences)
+        append(path, sentences, row_bytes)
 
-    monkeypatch.setattr(StoreWriter, "add", count)
+    monkeypatch.setattr(layer_cache, "_append", count)
     monkeypatch.setattr(processes, "launch", launch)
     experiment = build_experiment(folder, changes={"train_fraction": "0.5"}, seeds=(4,))
     run_all(experiment, variants(folder))

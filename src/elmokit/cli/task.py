@@ -3,7 +3,7 @@
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,13 +11,14 @@ from elmokit.cli import options
 from elmokit.cli.commands import Commands
 from elmokit.cli.experiments import figures_line, read_experiment, watch_runs
 from elmokit.cli.paths import check_exists, check_files, check_model
-from elmokit.cli.progress import progress_bars, training_bar
-from elmokit.cli.task_inputs import read_rows
+from elmokit.cli.progress import progress_bar, progress_bars, training_bar
+from elmokit.cli.task_inputs import STDIN, InputReader, check_sources
+from elmokit.cli.task_inputs import Kind as InputFormat
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
     from elmokit.tasks.comparison import Comparison
-    from elmokit.tasks.trained import TrainedTask
+    from elmokit.tasks.pipeline import TaskPipeline
 
 task = Commands("task", "Six tasks, with and without ELMo.")
 
@@ -28,6 +29,7 @@ ThreadsOption = Annotated[int | None, typer.Option(min=1, help="Cores to use.")]
 FieldOption = Annotated[
     str | None, typer.Option(help="Input field of nli (premise, hypothesis) or qa (context, question).")
 ]
+OutputFormat = Literal["text", "json", "csv", "conll", "transformers"]
 _TRAINED_REMEDY = "give what `elmokit task train` wrote as model/"
 TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="A run's folder, or the model/ in it.")]
 
@@ -107,10 +109,12 @@ def evaluate(
 
 @task.command()
 def predict(
-    name: options.TaskName,
-    trained: TrainedArgument,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A task model: a run's folder, the model/ in it, or a packaged name."),
+    ],
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="The task's input; for files use --input-file.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Any number of inputs; for files use --input-file.")
     ] = None,
     premise: FieldOption = None,
     hypothesis: FieldOption = None,
@@ -120,39 +124,65 @@ def predict(
         list[str] | None,
         typer.Option(
             "--input-file",
-            help="One example per line, tab-separated fields; coref: one document per file; - is stdin.",
+            help="One input per line, tab-separated fields; coref: one document per file; - is stdin. Repeatable.",
         ),
     ] = None,
+    kind: Annotated[
+        InputFormat | None,
+        typer.Option(
+            "--input",
+            help="Inputs are raw text, space-separated tokens, or JSON lines with the task's fields and an id.",
+            show_default="jsonl for .jsonl files, else text",
+        ),
+    ] = None,
+    format: Annotated[
+        OutputFormat,
+        typer.Option("--format", help="How to print; transformers is the layout of its NER pipeline."),
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    num_best: Annotated[int, typer.Option("--num-best", min=1, help="Number of answers per question (qa).")] = 1,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Inputs computed at a time.")] = None,
+    errors: Annotated[
+        Literal["strict", "skip"], typer.Option(help="A bad line: stop, or name it on stderr and go to the next.")
+    ] = "strict",
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
-    as_json: options.TaskJson = False,
 ) -> None:
-    """Predict for your own text: one TEXT per field of the task.
+    """Predict for your own text.
 
     \b
     Examples:
-      elmokit task predict ner run/model "Ada Lovelace wrote to Charles Babbage in London."
-      elmokit task predict ner run/model --input-file letters.txt --json
-      elmokit task predict nli run/model --premise "A dog runs ." --hypothesis "An animal moves ."
-      elmokit task predict qa run/model --context "Ada was born in London." --question "Where was Ada born?"
-      elmokit task predict coref run/model --input-file story.txt
+      elmokit task predict run "Ada Lovelace wrote to Charles Babbage in London."
+      elmokit task predict run --input-file letters.txt --json
+      elmokit task predict run --input-file texts.jsonl --format csv --errors skip
+      elmokit task predict nli-run --premise "A dog runs ." --hypothesis "An animal moves ."
+      elmokit task predict qa-run --context "Ada was born in London." --question "Where was Ada born?"
+      elmokit task predict coref-run --input-file story.txt
     """  # noqa: D301
-    check_exists(trained, _TRAINED_REMEDY)
-    check_files([file for file in input_file or [] if file != "-"])
+    given = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
+    named = {name: text for name, text in given.items() if text is not None}
+    name, source, texts = _old_form(source, texts or [])
+    check_files([file for file in input_file or [] if file != STDIN])
     check_model(model)
-    own = _find(name)
-    named = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
-    rows = read_rows(own, texts, named, input_file)
+    from elmokit.cli.task_output import check_format, to_text, write_header, write_record
+
+    shape: OutputFormat = "json" if as_json else format
+    loaded = _load(name, source, model, threads)
+    check_format(loaded.task, shape)
+    check_sources(loaded.task, given.keys(), (texts, named, input_file))
     options.use_threads(threads)
-    loaded = _load(name, trained, model, threads)
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    for example, prediction in own.predict_raw(loaded, rows):
-        if as_json:
-            typer.echo(json.dumps(own.to_json(example, prediction, loaded.settings), ensure_ascii=False))
-        else:
-            console.print(own.to_text(example, prediction, loaded.settings))
+    with progress_bar("predicting", beside_output=True) as bar:
+        reader = InputReader(loaded.task, kind, errors == "skip", bar)
+        inputs = reader.read_files(input_file) if input_file else reader.read_arguments(texts, named)
+        typer.echo(write_header(loaded.task, shape), nl=False)
+        for record in loaded.predict_stream(inputs, num_best=num_best, batch_size=batch_size):
+            if shape == "text":
+                console.print(to_text(record))
+            else:
+                typer.echo(write_record(record, shape), nl=False)
 
 
 @task.command()
@@ -293,11 +323,27 @@ def _find(name: str) -> Any:
     return find_task(name)
 
 
-def _load(name: str, path: Path, model: str | None, threads: int | None) -> "TrainedTask":
-    from elmokit.errors import ConfigError
-    from elmokit.tasks.trained import load_trained
+def _old_form(source: str, texts: list[str]) -> tuple[str | None, str, list[str]]:
+    """The name of a task, if the arguments are NAME MODEL TEXT … as in earlier versions; then model and texts."""
+    from elmokit.recognize import TASK_MODEL, TASK_RUN, identify
 
-    loaded = load_trained(path, bilm=model, threads=threads)
-    if loaded.task.name != name:
-        raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: give that task's name.")
+    found = identify(texts[0]) if texts else None
+    if found is not None:
+        from elmokit.tasks.registry import TASKS
+
+        if found.family in (TASK_MODEL, TASK_RUN) or source in TASKS:  # what is no task model is refused by its name
+            return source, texts[0], texts[1:]
+    return None, source, texts
+
+
+def _load(name: str | None, source: str | Path, model: str | None, threads: int | None) -> "TaskPipeline":
+    """Load a task model, of the named task if there is a name."""
+    if name is not None:
+        _find(name)
+    from elmokit.errors import ConfigError
+    from elmokit.tasks.saved import load_task
+
+    loaded = load_task(source, bilm=model, threads=threads)
+    if name is not None and loaded.task.name != name:
+        raise ConfigError(f"{source} is a model of {loaded.task.name}, not of {name}: give that task's name.")
     return loaded

@@ -111,8 +111,8 @@ class LayerCache:
     def read(self, tokens: Sequence[str]) -> Vectors:
         """The layers (L, T, D) of a prepared sentence."""
         if (place := self._places.get(_key(tokens))) is not None:
-            layers: Vectors = place.rows[place.first : place.first + place.num_tokens].swapaxes(0, 1)
-            return layers
+            rows: Vectors = place.rows[place.first : place.first + place.num_tokens].swapaxes(0, 1)
+            return rows
         if self._older is not None and (layers := self._older.read(tokens)) is not None:
             return layers
         raise InputError(f"the sentence {' '.join(tokens)[:80]!r} was not embedded: call prepare with it first.")

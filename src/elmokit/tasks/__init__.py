@@ -8,9 +8,11 @@ if TYPE_CHECKING:
     from elmokit.tasks.base import Task, TaskModel
     from elmokit.tasks.comparison import Comparison, VariantScores, compare
     from elmokit.tasks.config import TaskConfig, read_task_config
+    from elmokit.tasks.pipeline import TaskPipeline
+    from elmokit.tasks.records import Record, TaskText, TextSpan
     from elmokit.tasks.registry import TASKS
     from elmokit.tasks.runner import TaskFiles, evaluate_task, train_task
-    from elmokit.tasks.trained import TrainedTask, load_trained
+    from elmokit.tasks.saved import load_task
     from elmokit.tasks.variants import BASELINE, Experiment, Runs, Variant, run_all
 
 __all__ = [
@@ -18,17 +20,20 @@ __all__ = [
     "TASKS",
     "Comparison",
     "Experiment",
+    "Record",
     "Runs",
     "Task",
     "TaskConfig",
     "TaskFiles",
     "TaskModel",
-    "TrainedTask",
+    "TaskPipeline",
+    "TaskText",
+    "TextSpan",
     "Variant",
     "VariantScores",
     "compare",
     "evaluate_task",
-    "load_trained",
+    "load_task",
     "read_task_config",
     "run_all",
     "train_task",
@@ -38,18 +43,21 @@ _HOMES = {
     "BASELINE": "elmokit.tasks.variants",
     "Comparison": "elmokit.tasks.comparison",
     "Experiment": "elmokit.tasks.variants",
+    "Record": "elmokit.tasks.records",
     "Runs": "elmokit.tasks.variants",
     "TASKS": "elmokit.tasks.registry",
     "Task": "elmokit.tasks.base",
     "TaskConfig": "elmokit.tasks.config",
     "TaskFiles": "elmokit.tasks.runner",
     "TaskModel": "elmokit.tasks.base",
-    "TrainedTask": "elmokit.tasks.trained",
+    "TaskPipeline": "elmokit.tasks.pipeline",
+    "TaskText": "elmokit.tasks.records",
+    "TextSpan": "elmokit.tasks.records",
     "Variant": "elmokit.tasks.variants",
     "VariantScores": "elmokit.tasks.comparison",
     "compare": "elmokit.tasks.comparison",
     "evaluate_task": "elmokit.tasks.runner",
-    "load_trained": "elmokit.tasks.trained",
+    "load_task": "elmokit.tasks.saved",
     "read_task_config": "elmokit.tasks.config",
     "run_all": "elmokit.tasks.variants",
     "train_task": "elmokit.tasks.runner",

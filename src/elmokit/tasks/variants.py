@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from elmokit.cores import usable_cores
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import ConfigError, InputError
 from elmokit.filesystem import LOCK, check_name, is_empty
 from elmokit.formats import load, save
@@ -28,7 +29,6 @@ from elmokit.progress import ProgressCallback
 from elmokit.recognize import COMPARISON, mistaken
 from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
-from elmokit.embedding.layer_cache import LayerCache
 from elmokit.tasks.processes import run_parallel
 from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs
 from elmokit.tasks.sets import read_sets

@@ -14,10 +14,11 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.batches import TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings, TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
+from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
+from elmokit.tasks.saved import load_task
 from elmokit.tasks.sentiment.model import Sentiment, SentimentModel, SentimentSettings
 from elmokit.tasks.sentiment.reader import SentimentExample
-from elmokit.tasks.trained import load_trained
 from tests.tasks.conftest import BASE, files, merge, write_data
 
 SENTIMENT = Sentiment()
@@ -181,23 +182,23 @@ def test_a_layer_norm_looks_at_each_example_alone() -> None:
 
 
 def test_what_a_person_and_a_program_read() -> None:
-    (example,) = SENTIMENT.from_raw("Not bad. Not good.")
+    text = TaskText.from_text("Not bad. Not good.", split_sentences=False)
+    (example,) = SENTIMENT.to_examples([text])
     assert example.tokens == ("Not", "bad", ".", "Not", "good", ".")
-    settings = SentimentSettings()
-    assert SENTIMENT.to_json(example, 4, settings)["sentiment"] == "very positive"
-    assert (
-        SENTIMENT.to_text(example, 0, SentimentSettings(num_classes=2)).plain == "      negative  Not bad . Not good ."
-    )
+    found = [(example, (1, [0.25, 0.75]))]
+    shown = SENTIMENT.to_record(0, None, [text], found, SentimentSettings(num_classes=2)).to_dict()
+    assert (shown["class"], shown["sentiment"], shown["score"]) == (1, "positive", 0.75)
+    assert shown["scores"] == {"negative": 0.25, "positive": 0.75}
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
 def test_raw_text_without_tokens_is_no_example(text: str) -> None:
-    assert SENTIMENT.from_raw(text) == []
+    assert SENTIMENT.to_examples([TaskText.from_text(text)]) == []
 
 
 @pytest.mark.parametrize("text", ["It was good.\nIt was bad.", "One.\n\nTwo."])
 def test_raw_text_of_several_lines_is_one_example(text: str) -> None:
-    (example,) = SENTIMENT.from_raw(text)
+    (example,) = SENTIMENT.to_examples([TaskText.from_text(text, split_sentences=False)])
     assert " ".join(example.tokens).replace(" .", ".") == " ".join(text.split())
 
 
@@ -246,7 +247,7 @@ def test_a_run_learns_a_rule(place: str, data: dict[str, Any], tmp_path: Path) -
     assert result["examples"]["test"] == 60
     assert result["test"]["accuracy"] >= 75  # chance is 20; some processors stop just there
     check_mixes(result, place)
-    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
+    trained = load_task(tmp_path / "run/model")
     assert evaluate_task(trained, data["test"]) == result["test"]
     lines = (tmp_path / "run/predictions.jsonl").read_text().splitlines()
     assert {json.loads(line) for line in lines} == set(range(5))

@@ -12,8 +12,8 @@ from elmokit.analysis.probes.report import ner_report, pos_report
 from elmokit.analysis.report import Report
 from elmokit.arguments import check_path
 from elmokit.embedding.embedder import Embedder
-from elmokit.progress import ProgressCallback
 from elmokit.embedding.layer_cache import LayerCache
+from elmokit.progress import ProgressCallback
 
 Kind = TypeVar("Kind")
 

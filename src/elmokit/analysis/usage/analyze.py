@@ -21,10 +21,10 @@ from elmokit.analysis.usage.report import Subject, ranking_report, senses_report
 from elmokit.analysis.usage.shift import compare
 from elmokit.arguments import check_integer, shown
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 from elmokit.progress import ProgressCallback
-from elmokit.embedding.layer_cache import LayerCache
 from elmokit.text.input_kind import has_raw_text
 from elmokit.wording import counted
 

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from elmokit.analysis.occurrence import Occurrence
 from elmokit.arguments import check_integer
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.progress import ProgressCallback
-from elmokit.embedding.layer_cache import LayerCache
 from elmokit.text.files import find_files, open_text, refuse_pipes
 from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input, glued_form, is_shard
 from elmokit.text.lines import split_line

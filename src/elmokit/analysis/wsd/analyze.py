@@ -13,8 +13,8 @@ from elmokit.analysis.wsd.target_vectors import keep_words
 from elmokit.analysis.wsd.votes import evaluate_votes
 from elmokit.arguments import check_path
 from elmokit.embedding.embedder import Embedder
-from elmokit.progress import ProgressCallback
 from elmokit.embedding.layer_cache import LayerCache
+from elmokit.progress import ProgressCallback
 
 
 def analyze_wsd(

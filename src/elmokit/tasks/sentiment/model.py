@@ -9,23 +9,22 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import Config, Positive
 from elmokit.errors import InputError
 from elmokit.tasks.accuracy import ClassTask
-from elmokit.tasks.base import Labels, TaskModel
+from elmokit.tasks.base import Labels, Scored, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, Maxout, attend, pool_all
+from elmokit.tasks.records import Id, Record, TaskText
 from elmokit.tasks.sentiment.reader import SentimentExample, read_sentiment_tsv, read_sst
-from elmokit.text.tokenize import tokenize
+from elmokit.tasks.sentiment.record import SentimentRecord
 from elmokit.training.config import Share
 
 NAMES = {2: ("negative", "positive"), 5: ("very negative", "negative", "neutral", "positive", "very positive")}
-STYLES = {2: ("red", "green"), 5: ("bold red", "red", "yellow", "green", "bold green")}
 
 
 class SentimentSettings(Config):
@@ -97,12 +96,18 @@ class SentimentModel(TaskModel):
         classes: list[Any] = self._run(texts[0]).argmax(1).tolist()
         return classes
 
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The class of each sentence, and the probability of every class."""
+        scores = self._run(texts[0])  # (B, Y)
+        return list(zip(scores.argmax(1).tolist(), scores.softmax(1).tolist(), strict=True))
+
 
 class Sentiment(ClassTask[SentimentExample]):
     """Sentiment classification: how positive a sentence is."""
 
     name: ClassVar[str] = "sentiment"
     settings: ClassVar[type[Config]] = SentimentSettings
+    splits_sentences: ClassVar[bool] = False
 
     def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
         """Read SST trees, or .tsv files of tokens; phrases are used in training only."""
@@ -126,20 +131,23 @@ class Sentiment(ClassTask[SentimentExample]):
         """Gold classes (B,)."""
         return torch.tensor([example.label for example in examples])
 
-    def from_raw(self, *fields: str) -> list[SentimentExample]:
+    def to_examples(self, texts: Sequence[TaskText]) -> list[SentimentExample]:
         """A text as one token sequence, like the sentences of SST."""
-        sentences = tokenize(fields[0], split_sentences=False)  # one, or none if there is no token
-        return [SentimentExample(tuple(token.text for token in tokens), 0) for tokens in sentences]
+        return [SentimentExample(texts[0].tokens, 0)] if texts[0].tokens else []
 
-    def to_json(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> dict[str, Any]:
-        """Tokens and class."""
-        return {
-            "tokens": example.tokens,
-            "class": prediction,
-            "sentiment": NAMES[settings.num_classes][prediction],
-        }
-
-    def to_text(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> RichText:
-        """The class in color, then the text."""
-        name, style = NAMES[settings.num_classes][prediction], STYLES[settings.num_classes][prediction]
-        return RichText.assemble((f"{name:>14}  ", style), " ".join(example.tokens))
+    def to_record(
+        self,
+        index: int,
+        id: Id,
+        texts: Sequence[TaskText],
+        found: Sequence[tuple[SentimentExample, Scored]],
+        settings: SentimentSettings,
+    ) -> Record:
+        """The class and the probabilities of all classes."""
+        if not found:
+            return SentimentRecord(index, id, texts[0], None, None, None, {})
+        label, scores = found[0][1]
+        names = NAMES[settings.num_classes]
+        return SentimentRecord(
+            index, id, texts[0], label, names[label], scores[label], dict(zip(names, scores, strict=True))
+        )
