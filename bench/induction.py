@@ -41,8 +41,8 @@ from elmokit.analysis.wsd.semcor import read_semcor
 from elmokit.analysis.wsd.target_vectors import layer_mixes
 from elmokit.analysis.wsd.wordnet import SenseSentence, Word
 from elmokit.embedding.embedder import Embedder
-from elmokit.model.bilm import BiLM
 from elmokit.embedding.layer_cache import LayerCache
+from elmokit.model.bilm import BiLM
 from elmokit.text.vocabulary import SPECIALS
 
 ROOT = Path(__file__).parents[1]

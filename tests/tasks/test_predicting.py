@@ -67,7 +67,7 @@ def test_an_embedder_may_be_shared(folder: Path, pipeline: TaskPipeline) -> None
     one, other = (load_task(folder / "run", bilm=embedder) for _ in range(2))
     assert one.embedder is other.embedder is embedder
     assert one.predict(["Ada ."]) == pipeline.predict(["Ada ."])
-    with pytest.raises(ConfigError, match="was trained on the biLM .* but  is "):
+    with pytest.raises(ConfigError, match=r"was trained on the biLM .* but  is "):
         load_task(folder / "run", bilm=Embedder(build_tiny("softmax"), threads=1))
 
 
