@@ -15,7 +15,7 @@ from elmokit.embedding.embedder import Embedder
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks import variants
-from elmokit.tasks.processes import run_parallel
+from elmokit.tasks.experiments.processes import run_parallel
 from tests.cli.conftest import Terminal
 from tests.running import Call, command_runner
 from tests.tasks.experiments import run_in_process, write_experiment

@@ -12,9 +12,9 @@ import pytest
 
 from elmokit.cli.main import app
 from elmokit.errors import ElmokitError
-from elmokit.tasks import processes
+from elmokit.tasks.experiments import processes
+from elmokit.tasks.experiments.variants import Experiment
 from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.variants import Experiment
 from tests.tasks.conftest import BASE, merge, write_data
 
 

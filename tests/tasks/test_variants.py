@@ -18,14 +18,22 @@ from elmokit.errors import ConfigError, ElmokitError, InputError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.locks import FolderLock
-from elmokit.tasks import processes
-from elmokit.tasks.comparison import Comparison, VariantScores, compare, deviation, mean_text, p_text, setting_text
+from elmokit.tasks.experiments import processes
+from elmokit.tasks.experiments.comparison import (
+    Comparison,
+    VariantScores,
+    compare,
+    deviation,
+    mean_text,
+    p_text,
+    setting_text,
+)
+from elmokit.tasks.experiments.processes import launch, run_parallel
+from elmokit.tasks.experiments.significance import paired_bootstrap
+from elmokit.tasks.experiments.variants import BASELINE, RunDone, Variant, read_predictions, run_all, save_random
 from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.processes import launch, run_parallel
 from elmokit.tasks.runner import TaskFiles, train_task
-from elmokit.tasks.significance import paired_bootstrap
 from elmokit.tasks.subsets import draw_share, share_size
-from elmokit.tasks.variants import BASELINE, RunDone, Variant, read_predictions, run_all, save_random
 from tests.conftest import build_tiny
 from tests.tasks.conftest import files, settings, write_entities
 from tests.tasks.experiments import build_experiment, run_in_process, write_experiment
@@ -365,7 +373,7 @@ def test_a_polite_kill_reaches_the_runs(tmp_path: Path) -> None:
     begun, ended = tmp_path / "begun", tmp_path / "ended"
     child = CHILD.format(begun=str(begun), ended=str(ended))
     parent = (
-        "import sys\nfrom pathlib import Path\nfrom elmokit.tasks.processes import run_parallel\n"
+        "import sys\nfrom pathlib import Path\nfrom elmokit.tasks.experiments.processes import run_parallel\n"
         f"list(run_parallel({{Path('x'): [sys.executable, '-S', '-c', {child!r}]}}, number=1, lock=0))"
     )
     process = subprocess.Popen([sys.executable, "-c", parent], stderr=subprocess.PIPE, text=True, env=dict(os.environ))

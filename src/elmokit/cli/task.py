@@ -17,7 +17,7 @@ from elmokit.cli.task_inputs import Kind as InputFormat
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.tasks.comparison import Comparison
+    from elmokit.tasks.experiments.comparison import Comparison
     from elmokit.tasks.pipeline import TaskPipeline
 
 task = Commands("task", "Six tasks, with and without ELMo.")
@@ -225,9 +225,9 @@ def compare(
     if threads:
         options.use_threads(threads)
     from elmokit.filesystem import guard_output, write_text_atomic
-    from elmokit.tasks.comparison import P_TEXT, PAPER, setting_text
-    from elmokit.tasks.comparison import compare as put_side_by_side
-    from elmokit.tasks.variants import BASELINE, Variant, check_experiment_folder, run_all, save_random
+    from elmokit.tasks.experiments.comparison import P_TEXT, PAPER, setting_text
+    from elmokit.tasks.experiments.comparison import compare as put_side_by_side
+    from elmokit.tasks.experiments.variants import BASELINE, Variant, check_experiment_folder, run_all, save_random
 
     check_experiment_folder(output)
     if "random" in more:
@@ -279,7 +279,7 @@ def _print_comparison(found: "Comparison") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from elmokit.tasks.comparison import PAPER, mean_text, p_text
+    from elmokit.tasks.experiments.comparison import PAPER, mean_text, p_text
 
     paper = PAPER[found.task]
     table = Table("variant", "metric", "baseline", "score", "increase", "relative error reduction", "p")

@@ -6,14 +6,14 @@ from elmokit.lazy import lazy_names
 
 if TYPE_CHECKING:
     from elmokit.tasks.base import Task, TaskModel
-    from elmokit.tasks.comparison import Comparison, VariantScores, compare
     from elmokit.tasks.config import TaskConfig, read_task_config
+    from elmokit.tasks.experiments.comparison import Comparison, VariantScores, compare
+    from elmokit.tasks.experiments.variants import BASELINE, Experiment, Runs, Variant, run_all
     from elmokit.tasks.pipeline import TaskPipeline
     from elmokit.tasks.records import Record, TaskText, TextSpan
     from elmokit.tasks.registry import TASKS
     from elmokit.tasks.runner import TaskFiles, evaluate_task, train_task
     from elmokit.tasks.saved import load_task
-    from elmokit.tasks.variants import BASELINE, Experiment, Runs, Variant, run_all
 
 __all__ = [
     "BASELINE",
@@ -40,11 +40,11 @@ __all__ = [
 ]
 
 _HOMES = {
-    "BASELINE": "elmokit.tasks.variants",
-    "Comparison": "elmokit.tasks.comparison",
-    "Experiment": "elmokit.tasks.variants",
+    "BASELINE": "elmokit.tasks.experiments.variants",
+    "Comparison": "elmokit.tasks.experiments.comparison",
+    "Experiment": "elmokit.tasks.experiments.variants",
     "Record": "elmokit.tasks.records",
-    "Runs": "elmokit.tasks.variants",
+    "Runs": "elmokit.tasks.experiments.variants",
     "TASKS": "elmokit.tasks.registry",
     "Task": "elmokit.tasks.base",
     "TaskConfig": "elmokit.tasks.config",
@@ -53,13 +53,13 @@ _HOMES = {
     "TaskPipeline": "elmokit.tasks.pipeline",
     "TaskText": "elmokit.tasks.records",
     "TextSpan": "elmokit.tasks.records",
-    "Variant": "elmokit.tasks.variants",
-    "VariantScores": "elmokit.tasks.comparison",
-    "compare": "elmokit.tasks.comparison",
+    "Variant": "elmokit.tasks.experiments.variants",
+    "VariantScores": "elmokit.tasks.experiments.comparison",
+    "compare": "elmokit.tasks.experiments.comparison",
     "evaluate_task": "elmokit.tasks.runner",
     "load_task": "elmokit.tasks.saved",
     "read_task_config": "elmokit.tasks.config",
-    "run_all": "elmokit.tasks.variants",
+    "run_all": "elmokit.tasks.experiments.variants",
     "train_task": "elmokit.tasks.runner",
 }
 __getattr__, __dir__ = lazy_names(__name__, _HOMES)

@@ -29,7 +29,7 @@ from elmokit.progress import ProgressCallback
 from elmokit.recognize import COMPARISON, mistaken
 from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
-from elmokit.tasks.processes import run_parallel
+from elmokit.tasks.experiments.processes import run_parallel
 from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs
 from elmokit.tasks.sets import read_sets
 from elmokit.text.files import file_sha256, find_files, refuse_pipes
