@@ -25,7 +25,7 @@ from elmokit.text.tokenizers import check_raw_text
 
 BILM_PREFIX = "inputs.elmo.bilm."
 """Prefix of the names of a biLM's parameters in a task model."""
-WINDOW_INPUTS, WINDOW_TOKENS = 256, 8192
+WINDOW_INPUTS, WINDOW_TOKENS = 1024, 16_384
 """How many inputs are read ahead at most, and after how many tokens no more are."""
 
 
