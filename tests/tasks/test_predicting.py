@@ -13,7 +13,9 @@ import pytest
 from elmokit.embedding.embedder import Embedder
 from elmokit.errors import ConfigError, FormatError
 from elmokit.formats import load, save
+from elmokit.tasks.packaged import packaged_tasks, task_names
 from elmokit.tasks.pipeline import TaskPipeline
+from elmokit.tasks.registry import TASKS
 from elmokit.tasks.saved import load_task
 from tests.conftest import build_tiny
 from tests.tasks.small_files import train_small
@@ -67,6 +69,8 @@ def test_an_embedder_may_be_shared(folder: Path, pipeline: TaskPipeline) -> None
     one, other = (load_task(folder / "run", bilm=embedder) for _ in range(2))
     assert one.embedder is other.embedder is embedder
     assert one.predict(["Ada ."]) == pipeline.predict(["Ada ."])
+    with pytest.raises(ConfigError, match=r"state 'warm': task models need one with state 'reset'"):
+        load_task(folder / "run", bilm=Embedder(load(folder / "bilm"), threads=1, state="warm"))
     with pytest.raises(ConfigError, match=r"was trained on the biLM .* but  is "):
         load_task(folder / "run", bilm=Embedder(build_tiny("softmax"), threads=1))
 
@@ -74,6 +78,11 @@ def test_an_embedder_may_be_shared(folder: Path, pipeline: TaskPipeline) -> None
 def test_a_task_without_a_packaged_model_is_named() -> None:
     with pytest.raises(FormatError, match=r"^sentiment is a task, and there is no model of this name: give the model/"):
         load_task("sentiment")
+
+
+def test_the_names_of_the_tasks() -> None:
+    assert task_names() == sorted(TASKS)
+    assert set(packaged_tasks()) <= set(TASKS)
 
 
 def test_candidates_are_for_questions_only(pipeline: TaskPipeline) -> None:

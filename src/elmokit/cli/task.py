@@ -1,6 +1,7 @@
 """`elmokit task`: train, evaluate and use models of the six tasks, and compare them with and without ELMo."""
 
 import json
+import os.path
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -161,7 +162,7 @@ def predict(
     """  # noqa: D301
     given = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
     named = {name: text for name, text in given.items() if text is not None}
-    name, source, texts = _old_form(source, texts or [])
+    name, source, texts = _old_form(source, texts or [], bool(named or input_file))
     check_files([file for file in input_file or [] if file != STDIN])
     check_model(model)
     from elmokit.cli.task_output import check_format, to_text, write_header, write_record
@@ -323,16 +324,23 @@ def _find(name: str) -> Any:
     return find_task(name)
 
 
-def _old_form(source: str, texts: list[str]) -> tuple[str | None, str, list[str]]:
+def _old_form(source: str, texts: list[str], has_more: bool) -> tuple[str | None, str, list[str]]:
     """The name of a task, if the arguments are NAME MODEL TEXT … as in earlier versions; then model and texts."""
     from elmokit.recognize import TASK_MODEL, TASK_RUN, identify
+    from elmokit.tasks.packaged import packaged_tasks, task_names
 
     found = identify(texts[0]) if texts else None
-    if found is not None:
-        from elmokit.tasks.registry import TASKS
-
-        if found.family in (TASK_MODEL, TASK_RUN) or source in TASKS:  # what is no task model is refused by its name
-            return source, texts[0], texts[1:]
+    is_task = source in task_names()
+    if is_task and texts and os.path.exists(texts[0]):  # what is no task model is refused by its name
+        return source, texts[0], texts[1:]
+    if found is not None and found.family in (TASK_MODEL, TASK_RUN):
+        return source, texts[0], texts[1:]
+    if source not in packaged_tasks() and not os.path.exists(source):
+        if is_task and texts and (has_more or len(texts) > 1):
+            if not texts[0]:
+                raise typer.BadParameter("it is empty: give a path.", param_hint="MODEL")
+            check_exists(Path(texts[0]), _TRAINED_REMEDY)
+        check_exists(Path(source), _TRAINED_REMEDY)
     return None, source, texts
 
 

@@ -13,6 +13,7 @@ import typer
 from elmokit.embedding.lines import open_stdin
 from elmokit.errors import InputError
 from elmokit.progress import ProgressCallback
+from elmokit.recognize import TEXTS, mistaken
 from elmokit.text.files import find_files, open_text
 from elmokit.wording import counted
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["text", "tokens", "jsonl"]
 STDIN = "-"
+_HEAD_LINES = 10
+"""A bad line among the first may mean that the file is no text."""
 _COMPRESSED = (".gz", ".xz", ".bz2")
 
 
@@ -75,6 +78,8 @@ class InputReader:
                     try:
                         item = self._parse(_checked(line), kind)
                     except InputError as error:
+                        if number < _HEAD_LINES and path != STDIN and (sentence := mistaken(path, "text", *TEXTS)):
+                            raise InputError(sentence) from None
                         self._refuse(f"{place}, line {number}, {error}")
                         continue
                     yield {"id": id, **item}

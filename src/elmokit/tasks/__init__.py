@@ -7,21 +7,33 @@ from elmokit.lazy import lazy_names
 if TYPE_CHECKING:
     from elmokit.tasks.base import Task, TaskModel
     from elmokit.tasks.config import TaskConfig, read_task_config
+    from elmokit.tasks.coref.record import CorefRecord
     from elmokit.tasks.experiments.comparison import Comparison, VariantScores, compare
     from elmokit.tasks.experiments.variants import BASELINE, Experiment, Runs, Variant, run_all
+    from elmokit.tasks.ner.record import NerRecord
+    from elmokit.tasks.nli.record import NliRecord
     from elmokit.tasks.pipeline import TaskPipeline
+    from elmokit.tasks.qa.record import QaRecord
     from elmokit.tasks.records import Record, TaskText, TextSpan
     from elmokit.tasks.registry import TASKS
     from elmokit.tasks.runner import TaskFiles, evaluate_task, train_task
     from elmokit.tasks.saved import load_task
+    from elmokit.tasks.sentiment.record import SentimentRecord
+    from elmokit.tasks.srl.record import SrlRecord
 
 __all__ = [
     "BASELINE",
     "TASKS",
     "Comparison",
+    "CorefRecord",
     "Experiment",
+    "NerRecord",
+    "NliRecord",
+    "QaRecord",
     "Record",
     "Runs",
+    "SentimentRecord",
+    "SrlRecord",
     "Task",
     "TaskConfig",
     "TaskFiles",
@@ -40,6 +52,12 @@ __all__ = [
 ]
 
 _HOMES = {
+    "CorefRecord": "elmokit.tasks.coref.record",
+    "NerRecord": "elmokit.tasks.ner.record",
+    "NliRecord": "elmokit.tasks.nli.record",
+    "QaRecord": "elmokit.tasks.qa.record",
+    "SentimentRecord": "elmokit.tasks.sentiment.record",
+    "SrlRecord": "elmokit.tasks.srl.record",
     "BASELINE": "elmokit.tasks.experiments.variants",
     "Comparison": "elmokit.tasks.experiments.comparison",
     "Experiment": "elmokit.tasks.experiments.variants",

@@ -76,6 +76,8 @@ class TaskPipeline:
     ) -> None:
         self.task, self.config, self.labels, self.table, self.use = task, config, labels, table, use
         settings = self.settings = task.read_settings(config.model)
+        if isinstance(bilm, Embedder) and bilm.state != "reset":
+            raise ConfigError(f"the embedder has state {bilm.state!r}: task models need one with state 'reset'.")
         own = bilm.bilm if isinstance(bilm, Embedder) else bilm
         self._tokenizer, self._is_tokenizer_checked = None if own is None else own.config.tokenizer, False
         is_tuned = bool(config.elmo.tuned) and own is not None
@@ -121,7 +123,8 @@ class TaskPipeline:
 
         At most `window` inputs are read ahead.
         """
-        if isinstance(texts, str | Mapping) or not isinstance(texts, Iterable):
+        is_table = hasattr(texts, "iterrows")  # a pandas table iterates over the names of its columns
+        if isinstance(texts, str | Mapping) or is_table or not isinstance(texts, Iterable):
             given = repr(texts)[:40]
             raise InputError(f"texts is {given} ({type(texts).__name__}): give a list of inputs, e.g. [text].")
         check_integer("num_best", num_best, at_least=1)

@@ -27,12 +27,11 @@ from elmokit.recognize import TASK_MODEL as KIND_OF_FOLDER
 from elmokit.recognize import TASK_RUN, did_you_mean, finished_run, identify, mistaken
 from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.packaged import FOLDER, packaged_tasks
 from elmokit.tasks.pipeline import BILM_PREFIX, BilmUse, TaskPipeline
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.words import WordTable
 
-PACKAGED = Path(__file__).parents[1] / "models" / "tasks"
-"""The folder of the packaged task models, one folder per name."""
 _FORMAT, _VERSION = "elmokit-task", 1
 WORDS, WEIGHTS, TUNED_BILM = "words.txt", "model.safetensors", "bilm"
 
@@ -70,11 +69,6 @@ def is_task_model(path: Path) -> bool:
     return whole and not foreign_files(path, {TASK_MODEL, WORDS, WEIGHTS, TUNED_BILM})
 
 
-def packaged_tasks() -> list[str]:
-    """The names of the packaged task models."""
-    return sorted(path.name for path in PACKAGED.iterdir() if is_task_model(path)) if PACKAGED.is_dir() else []
-
-
 def find_task_model(source: str | Path) -> Path:
     """The folder of a task model, from its own path, that of its finished run, or the name of a packaged one.
 
@@ -84,7 +78,7 @@ def find_task_model(source: str | Path) -> Path:
     path = check_path("path", source)
     if not os.path.exists(path):
         if isinstance(source, str) and source in packaged_tasks():
-            return PACKAGED / source
+            return FOLDER / source
         listed = ", ".join(packaged_tasks())
         what = (
             f"{path} is a task, and there is no model of this name" if str(path) in TASKS else f"{path} does not exist"
