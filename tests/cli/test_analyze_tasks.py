@@ -14,8 +14,8 @@ from elmokit.cli.progress import describe_run, runs_bar
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
-from elmokit.tasks import variants
-from elmokit.tasks.processes import run_parallel
+from elmokit.tasks.experiments import variants
+from elmokit.tasks.experiments.processes import run_parallel
 from tests.cli.conftest import Terminal
 from tests.running import Call, command_runner
 from tests.tasks.experiments import run_in_process, write_experiment

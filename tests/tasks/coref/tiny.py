@@ -38,7 +38,7 @@ DOCUMENT = CorefDocument(
         (Mention(10, 11),),
     ),
 )
-LOOKUP = TokenLookup(WordTable(sorted(set(DOCUMENT.tokens))), store=None, indexer=None)
+LOOKUP = TokenLookup(WordTable(sorted(set(DOCUMENT.tokens))))
 
 
 def build(labels: Labels = NO_LABELS, elmo: ElmoInputs | None = None, **changes: Any) -> CorefModel:

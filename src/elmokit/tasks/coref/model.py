@@ -10,25 +10,24 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.base import Labels, Scored, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
-from elmokit.tasks.coref.document import CorefDocument, Mention
+from elmokit.tasks.coref.document import CorefDocument
 from elmokit.tasks.coref.files import Format, read_documents, split_document
 from elmokit.tasks.coref.metric import CorefScore, Fractions, score_clusters
 from elmokit.tasks.coref.pairs import PairScorer, join_scores, link_loss, make_clusters
+from elmokit.tasks.coref.record import CorefRecord, LinkedMention
 from elmokit.tasks.coref.spans import Kept, SpanScorer, list_spans
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout
-from elmokit.text.lines import split_line
+from elmokit.tasks.records import Id, Record, TaskText
 from elmokit.training.config import Rate, Share
 
-COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 _NOBODY = "-"
 
 
@@ -156,20 +155,30 @@ class CorefModel(TaskModel):
 
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
         """The clusters of each document, as lists of [start, end]."""
+        return [clusters for clusters, _ in self.predict_scored(texts, gold)]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The clusters, and for each mention its antecedent or None, and the probability of that decision."""
         (batch,) = texts
         return [self._decode(links) for links in self._run(batch, gold)]
 
-    def _decode(self, links: Links) -> list[list[list[int]]]:
+    def _decode(self, links: Links) -> Scored:
         kept, scores = links
         spans = [list(span) for span in zip(kept.spans.starts.tolist(), kept.spans.ends.tolist(), strict=True)]
         distances = scores.argmax(1).tolist()  # 0 means no antecedent
         choices = [number - distance if distance else -1 for number, distance in enumerate(distances)]
         likely = (kept.scores > 0).tolist()
-        return [
-            [spans[number] for number in cluster]
+        clusters = [
+            cluster
             for cluster in make_clusters(choices)
             if len(cluster) > 1 or (self.settings.singletons and likely[cluster[0]])
         ]
+        certain = scores.softmax(1).amax(1).tolist()
+        decisions = [
+            [(spans[choices[number]] if choices[number] >= 0 else None, certain[number]) for number in cluster]
+            for cluster in clusters
+        ]
+        return [[spans[number] for number in cluster] for cluster in clusters], decisions
 
 
 class Coref(Task[CorefDocument]):
@@ -236,41 +245,32 @@ class Coref(Task[CorefDocument]):
             "f1_with_singletons": 100 * all_of_them.f1,
         }
 
-    def from_raw(self, *fields: str) -> list[CorefDocument]:
+    def to_examples(self, texts: Sequence[TaskText]) -> list[CorefDocument]:
         """One document, or none if the text has no tokens."""
-        sentences = tuple(map(tuple, split_line(fields[0], "text")))
-        return [CorefDocument("", sentences)] if sentences else []
+        return [CorefDocument("", texts[0].sentences)] if texts[0].tokens else []
 
-    def to_json(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> dict[str, Any]:
-        """Sentences, and clusters of mentions with offsets into the tokens of the whole document."""
-        tokens = example.tokens
-        clusters = [
-            [{"start": start, "end": end, "text": " ".join(tokens[start:end])} for start, end in cluster]
-            for cluster in prediction
+    def to_record(
+        self,
+        index: int,
+        id: Id,
+        texts: Sequence[TaskText],
+        found: Sequence[tuple[CorefDocument, Scored]],
+        settings: CorefSettings,
+    ) -> Record:
+        """The clusters of the document."""
+        (text,) = texts
+        clusters, decisions = found[0][1] if found else ([], [])
+        linked = [
+            tuple(
+                LinkedMention(
+                    text.span(span[0], span[1], score=score),
+                    None if antecedent is None else (antecedent[0], antecedent[1]),
+                )
+                for span, (antecedent, score) in zip(cluster, own, strict=True)
+            )
+            for cluster, own in zip(clusters, decisions, strict=True)
         ]
-        return {"sentences": example.sentences, "clusters": clusters}
-
-    def to_text(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> RichText:
-        """One sentence per line; the mentions of a cluster have its number and color."""
-        numbered = {Mention(*span): number for number, cluster in enumerate(prediction, 1) for span in cluster}
-        by_length = sorted(numbered, key=lambda mention: mention.start - mention.end)  # long ones first
-        inner: dict[int, int] = {}  # the cluster of the shortest mention around each token
-        for mention in by_length:
-            inner.update(dict.fromkeys(range(*mention), numbered[mention]))
-        shown = RichText()
-        place = 0
-        for sentence in example.sentences:
-            for number, token in enumerate(sentence):
-                shown.append(" " if number else "\n" if place else "")
-                for mention in by_length:
-                    if mention.start == place:
-                        shown.append(f"[{numbered[mention]} ", f"dim {_color(numbered[mention])}")
-                shown.append(token, f"bold {_color(inner[place])}" if place in inner else "")
-                place += 1
-                for mention in reversed(by_length):
-                    if mention.end == place:
-                        shown.append("]", f"dim {_color(numbered[mention])}")
-        return shown
+        return CorefRecord(index, id, text, tuple(linked))
 
 
 def _group_by_length(lengths: Sequence[int]) -> list[list[int]]:
@@ -284,10 +284,6 @@ def _group_by_length(lengths: Sequence[int]) -> list[list[int]]:
             groups.append([])
         groups[-1].append(number)
     return groups
-
-
-def _color(number: int) -> str:
-    return COLORS[(number - 1) % len(COLORS)]
 
 
 def _parts(score: CorefScore) -> tuple[Fractions, ...]:

@@ -9,22 +9,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.base import Labels, Scored, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Crf, InputDropout
 from elmokit.tasks.ner.example import NerExample
 from elmokit.tasks.ner.metric import score_spans
 from elmokit.tasks.ner.reader import read_entities
+from elmokit.tasks.ner.record import NerRecord
+from elmokit.tasks.records import Id, Record, TaskText
 from elmokit.tasks.spans import SpanCounts, read_spans, to_bioul, to_spans, types_of
-from elmokit.text.lines import split_line
 from elmokit.training.config import Share
-
-COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
 class NerSettings(Config):
@@ -75,8 +73,21 @@ class NerModel(TaskModel):
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
         """Spans as (start, end, type) of each sentence."""
         (batch,) = texts
-        decoded = self.crf.decode(self._run(batch), batch.mask)
-        return [[list(span) for span in to_spans([self.tags[tag] for tag in tags])] for tags in decoded]
+        return [self._spans(tags) for tags in self.crf.decode(self._run(batch), batch.mask)]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The spans, and the marginal probability of each."""
+        (batch,) = texts
+        scores = self._run(batch)
+        posteriors = self.crf.posteriors(scores, batch.mask)
+        found: list[Scored] = []
+        for row, tags in enumerate(self.crf.decode(scores, batch.mask)):
+            spans = self._spans(tags)
+            found.append((spans, [posteriors.segment(row, start, tags[start:end]) for start, end, _ in spans]))
+        return found
+
+    def _spans(self, tags: Sequence[int]) -> list[list[Any]]:
+        return [list(span) for span in to_spans([self.tags[tag] for tag in tags])]
 
 
 def _allowed(tags: Sequence[str]) -> dict[str, Tensor]:
@@ -154,27 +165,24 @@ class Ner(Task[NerExample]):
         """Exact span F1, precision and recall."""
         return SpanCounts(*map(int, sums)).figures()
 
-    def from_raw(self, *fields: str) -> list[NerExample]:
+    def to_examples(self, texts: Sequence[TaskText]) -> list[NerExample]:
         """The sentences of a text."""
-        return [NerExample(tuple(tokens), ("O",) * len(tokens)) for tokens in split_line(fields[0], "text")]
+        return [NerExample(tokens, ("O",) * len(tokens)) for tokens in texts[0].sentences]
 
-    def to_json(self, example: NerExample, prediction: Any, settings: NerSettings) -> dict[str, Any]:
-        """Tokens and entities."""
-        entities = [
-            {"start": span.start, "end": span.end, "type": span.type, "tokens": example.tokens[span.start : span.end]}
-            for span in read_spans(prediction)
-        ]
-        return {"tokens": example.tokens, "entities": entities}
-
-    def to_text(self, example: NerExample, prediction: Any, settings: NerSettings) -> RichText:
-        """The sentence with its entities in color, each with its type."""
-        shown = RichText()
-        place = 0
-        for span in read_spans(prediction):
-            shown.append("".join(f"{token} " for token in example.tokens[place : span.start]))
-            style = COLORS[sum(span.type.encode()) % len(COLORS)]
-            shown.append(f"[{' '.join(example.tokens[span.start : span.end])}]", f"bold {style}").append(
-                f"{span.type} ", f"dim {style}"
-            )
-            place = span.end
-        return shown.append(" ".join(example.tokens[place:]))
+    def to_record(
+        self,
+        index: int,
+        id: Id,
+        texts: Sequence[TaskText],
+        found: Sequence[tuple[NerExample, Scored]],
+        settings: NerSettings,
+    ) -> Record:
+        """The entities of all sentences."""
+        (text,) = texts
+        entities = []
+        first = 0
+        for example, (spans, scores) in found:
+            for span, score in zip(read_spans(spans), scores, strict=True):
+                entities.append(text.span(first + span.start, first + span.end, span.type, score))
+            first += len(example.tokens)
+        return NerRecord(index, id, text, tuple(entities))

@@ -10,22 +10,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from elmokit.config import Config, Positive
 from elmokit.tasks.accuracy import ClassTask
-from elmokit.tasks.base import Labels, TaskModel
+from elmokit.tasks.base import Labels, Scored, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, attend, pool_mean_max
 from elmokit.tasks.nli.reader import LABELS, NliExample, read_nli
+from elmokit.tasks.nli.record import NliRecord
+from elmokit.tasks.records import Id, Record, TaskText
 from elmokit.text.input_kind import InputKind
-from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
-
-STYLES = {"entailment": "green", "neutral": "yellow", "contradiction": "red"}
 
 
 class NliSettings(Config):
@@ -93,6 +91,12 @@ class NliModel(TaskModel):
         """The label of each pair."""
         return [LABELS[number] for number in self._run(texts).argmax(1).tolist()]
 
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The label of each pair, and the probability of every label."""
+        scores = self._run(texts)  # (B, Y)
+        labels = (LABELS[number] for number in scores.argmax(1).tolist())
+        return list(zip(labels, scores.softmax(1).tolist(), strict=True))
+
 
 class Nli(ClassTask[NliExample]):
     """Natural language inference: does a premise entail a hypothesis?"""
@@ -100,6 +104,7 @@ class Nli(ClassTask[NliExample]):
     name: ClassVar[str] = "nli"
     fields: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
     settings: ClassVar[type[Config]] = NliSettings
+    splits_sentences: ClassVar[bool] = False
 
     def read(self, paths: Iterable[Path], settings: NliSettings, *, training: bool) -> Iterator[NliExample]:
         """Read SNLI, MultiNLI, SICK and counterfactual files."""
@@ -121,19 +126,25 @@ class Nli(ClassTask[NliExample]):
         """Gold labels (B,)."""
         return torch.tensor([LABELS.index(example.label) for example in examples])
 
-    def from_raw(self, *fields: str) -> list[NliExample]:
+    def to_examples(self, texts: Sequence[TaskText]) -> list[NliExample]:
         """One pair."""
-        premise, hypothesis = (
-            tuple(token.text for sentence in tokenize(text, split_sentences=False) for token in sentence)
-            for text in fields
+        premise, hypothesis = texts
+        return (
+            [NliExample(premise.tokens, hypothesis.tokens, LABELS[0])] if premise.tokens and hypothesis.tokens else []
         )
-        return [NliExample(premise, hypothesis, LABELS[0])]
 
-    def to_json(self, example: NliExample, prediction: Any, settings: NliSettings) -> dict[str, Any]:
-        """Both texts and the label."""
-        return {"premise": example.premise, "hypothesis": example.hypothesis, "label": prediction}
-
-    def to_text(self, example: NliExample, prediction: Any, settings: NliSettings) -> RichText:
-        """The label in color, then both texts."""
-        texts = f"{' '.join(example.premise)}  →  {' '.join(example.hypothesis)}"
-        return RichText.assemble((f"{prediction:>13}  ", STYLES[prediction]), texts)
+    def to_record(
+        self,
+        index: int,
+        id: Id,
+        texts: Sequence[TaskText],
+        found: Sequence[tuple[NliExample, Scored]],
+        settings: NliSettings,
+    ) -> Record:
+        """The label and the probabilities of all labels."""
+        premise, hypothesis = texts
+        if not found:
+            return NliRecord(index, id, premise, hypothesis, None, None, {})
+        label, scores = found[0][1]
+        named = dict(zip(LABELS, scores, strict=True))
+        return NliRecord(index, id, premise, hypothesis, label, named[label], named)

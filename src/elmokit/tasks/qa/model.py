@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.base import Labels, Scored, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout
 from elmokit.tasks.qa.metric import exact_match, token_f1
-from elmokit.tasks.qa.reader import QaExample, TokenSpan, read_paragraph, read_squad
-from elmokit.text.lines import split_line
+from elmokit.tasks.qa.reader import Paragraph, QaExample, TokenSpan, read_squad
+from elmokit.tasks.qa.record import QaRecord
+from elmokit.tasks.records import Id, Record, TaskText
 from elmokit.training.config import Share
 
 
@@ -129,13 +129,32 @@ class QaModel(TaskModel):
 
     def predict(self, texts: Sequence[TokenBatch], gold: QaGold) -> list[Any]:
         """The most likely span of at most `max_answer` tokens, as [start, end) offsets."""
+        pairs = self._score_spans(texts)
+        length = pairs.shape[2]
+        return [[place // length, place % length + 1] for place in pairs.flatten(1).argmax(1).tolist()]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: QaGold, *, num_best: int = 1) -> list[Scored]:
+        """The most likely span, and the `num_best` most likely ones as (start, end, probability)."""
+        pairs = self._score_spans(texts)
+        length = pairs.shape[2]
+        best = pairs.flatten(1).topk(min(num_best, length * length), 1)  # (B, num_best)
+        found: list[Scored] = []
+        for places, scores in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True):
+            spans = [
+                (place // length, place % length + 1, score)
+                for place, score in zip(places, scores, strict=True)
+                if score
+            ]
+            found.append(([places[0] // length, places[0] % length + 1], spans))
+        return found
+
+    def _score_spans(self, texts: Sequence[TokenBatch]) -> Tensor:
+        """Log-probabilities (B, T, T) of spans by first and last token; −∞ for those that are too long."""
         first, last = self._run(texts)
         pairs = first[:, :, None] + last[:, None]  # (B, T, T)
         ones = torch.ones(pairs.shape[1:], dtype=torch.bool, device=pairs.device)
         short = ones.triu() & ones.tril(self.max_answer - 1)  # (T, T)
-        best = pairs.masked_fill(~short, -torch.inf).flatten(1).argmax(1)  # (B,)
-        length = pairs.shape[2]
-        return [[place // length, place % length + 1] for place in best.tolist()]
+        return pairs.masked_fill(~short, -torch.inf)
 
 
 class Qa(Task[QaExample]):
@@ -145,6 +164,7 @@ class Qa(Task[QaExample]):
     metric: ClassVar[str] = "f1"
     fields: ClassVar[tuple[str, ...]] = ("context", "question")
     settings: ClassVar[type[Config]] = QaSettings
+    has_candidates: ClassVar[bool] = True
 
     def read(self, paths: Iterable[Path], settings: QaSettings, *, training: bool) -> Iterator[QaExample]:
         """Read SQuAD v1.1 files; in training, only questions with an answer that tokens cover."""
@@ -186,29 +206,27 @@ class Qa(Task[QaExample]):
         """F1 and exact match."""
         return {"f1": 100 * sums[1] / sums[2], "exact_match": 100 * sums[0] / sums[2]}
 
-    def from_raw(self, *fields: str) -> list[QaExample]:
+    def to_examples(self, texts: Sequence[TaskText]) -> list[QaExample]:
         """One question."""
-        context, question = fields
-        paragraph = read_paragraph("the context", "", context)
-        tokens = tuple(token for sentence in split_line(question, "text") for token in sentence)
-        return [QaExample("", question, tokens, paragraph, (), ())]
+        context, question = texts
+        if not context.tokens or not question.tokens:
+            return []
+        paragraph = Paragraph("", context.text, context.sentences, context.offsets)
+        return [QaExample("", question.text, question.tokens, paragraph, (), ())]
 
-    def to_json(self, example: QaExample, prediction: Any, settings: QaSettings) -> dict[str, Any]:
-        """The answer and its position."""
-        first, last = example.paragraph.offsets[prediction[0]], example.paragraph.offsets[prediction[1] - 1]
-        place = {"start": first[0], "end": last[1]}
-        return {"question": example.question, "answer": _text(example, prediction), **place}
-
-    def to_text(self, example: QaExample, prediction: Any, settings: QaSettings) -> RichText:
-        """The question, and the paragraph with the answer in color."""
-        place = self.to_json(example, prediction, settings)
-        context = example.paragraph.text
-        return RichText.assemble(
-            (f"{example.question}\n", "bold"),
-            context[: place["start"]],
-            (place["answer"], "bold green"),
-            context[place["end"] :],
-        )
+    def to_record(
+        self,
+        index: int,
+        id: Id,
+        texts: Sequence[TaskText],
+        found: Sequence[tuple[QaExample, Scored]],
+        settings: QaSettings,
+    ) -> Record:
+        """The best answers."""
+        context, question = texts
+        spans = [] if not found else found[0][1][1]
+        answers = tuple(context.span(start, end, score=score) for start, end, score in spans)
+        return QaRecord(index, id, context, question, answers)
 
 
 def _text(example: QaExample, prediction: Any) -> str:

@@ -9,26 +9,24 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import Config, Positive
 from elmokit.errors import InputError
 from elmokit.tasks.accuracy import ClassTask
-from elmokit.tasks.base import Labels, TaskModel
+from elmokit.tasks.base import Labels, Scored, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, Maxout, attend, pool_all
+from elmokit.tasks.records import Id, Record, TaskText
 from elmokit.tasks.sentiment.labeled import is_json_lines, is_labeled
 from elmokit.tasks.sentiment.reader import TREE_LABELS, SentimentExample, read_sentiment_labels, read_sst
+from elmokit.tasks.sentiment.record import SentimentRecord
 from elmokit.text.input_kind import InputKind
-from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
 
-COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 NAMES = {2: ("negative", "positive"), 5: ("very negative", "negative", "neutral", "positive", "very positive")}
-STYLES = {2: ("red", "green"), 5: ("bold red", "red", "yellow", "green", "bold green")}
 
 
 class SentimentSettings(Config):
@@ -61,6 +59,7 @@ class SentimentModel(TaskModel):
     def __init__(self, settings: SentimentSettings, inputs: TokenInputs, classes: Sequence[str] = ()) -> None:
         super().__init__()
         self.inputs, self.names = inputs, tuple(classes)
+        self.shown_names = self.names or NAMES[settings.num_classes]
         hidden = settings.hidden_dim
         self.input_dropout = InputDropout(settings.input_dropout)
         self.forward_layer = nn.Sequential(nn.Linear(inputs.dim, hidden), nn.ReLU())
@@ -104,12 +103,22 @@ class SentimentModel(TaskModel):
         classes: list[Any] = self._run(texts[0]).argmax(1).tolist()
         return [self.names[number] for number in classes] if self.names else classes
 
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The class of each sentence, and the probability of every class by its name."""
+        scores = self._run(texts[0])  # (B, Y)
+        found: list[Scored] = []
+        for number, chances in zip(scores.argmax(1).tolist(), scores.softmax(1).tolist(), strict=True):
+            by_name = dict(zip(self.shown_names, chances, strict=True))
+            found.append((self.names[number] if self.names else number, by_name))
+        return found
+
 
 class Sentiment(ClassTask[SentimentExample]):
     """Sentiment, or any other classification of texts."""
 
     name: ClassVar[str] = "sentiment"
     settings: ClassVar[type[Config]] = SentimentSettings
+    splits_sentences: ClassVar[bool] = False
 
     def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
         """Read SST trees, or texts with labels; phrases are used in training only."""
@@ -155,28 +164,24 @@ class Sentiment(ClassTask[SentimentExample]):
         numbers = {name: number for number, name in enumerate(_classes(labels))}
         return torch.tensor([numbers.get(str(example.label), 0) for example in examples])
 
-    def from_raw(self, *fields: str) -> list[SentimentExample]:
+    def to_examples(self, texts: Sequence[TaskText]) -> list[SentimentExample]:
         """A text as one token sequence, like the sentences of SST."""
-        sentences = tokenize(fields[0], split_sentences=False)  # one, or none if there is no token
-        return [SentimentExample(tuple(token.text for token in tokens), 0) for tokens in sentences]
+        return [SentimentExample(texts[0].tokens, 0)] if texts[0].tokens else []
 
-    def to_json(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> dict[str, Any]:
-        """Tokens and class."""
-        if isinstance(prediction, str):
-            return {"tokens": example.tokens, "label": prediction}
-        return {
-            "tokens": example.tokens,
-            "class": prediction,
-            "sentiment": NAMES[settings.num_classes][prediction],
-        }
-
-    def to_text(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> RichText:
-        """The class in color, then the text."""
-        if isinstance(prediction, str):
-            style = COLORS[sum(prediction.encode()) % len(COLORS)]
-            return RichText.assemble((f"{prediction:>14}  ", style), " ".join(example.tokens))
-        name, style = NAMES[settings.num_classes][prediction], STYLES[settings.num_classes][prediction]
-        return RichText.assemble((f"{name:>14}  ", style), " ".join(example.tokens))
+    def to_record(
+        self,
+        index: int,
+        id: Id,
+        texts: Sequence[TaskText],
+        found: Sequence[tuple[SentimentExample, Scored]],
+        settings: SentimentSettings,
+    ) -> Record:
+        """The class and the probabilities of all classes."""
+        if not found:
+            return SentimentRecord(index, id, texts[0], None, None, None, {})
+        label, scores = found[0][1]
+        name = label if isinstance(label, str) else NAMES[settings.num_classes][label]
+        return SentimentRecord(index, id, texts[0], label, name, scores[name], scores)
 
 
 def _input_of(path: Path, settings: SentimentSettings) -> InputKind:

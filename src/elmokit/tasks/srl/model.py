@@ -10,32 +10,28 @@ Notation: B examples, T tokens, E width of the inputs, D of ELMo at the output, 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.base import Labels, Scored, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.highway_lstm import InterleavedLstm
 from elmokit.tasks.inputs import Inputs, TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout, TagRules
+from elmokit.tasks.posteriors import Posteriors
+from elmokit.tasks.records import Id, Record, TaskText
 from elmokit.tasks.spans import Span, SpanCounts, read_spans, to_spans, types_of
 from elmokit.tasks.srl.files import Format, read_sentences
 from elmokit.tasks.srl.metric import score_arguments
 from elmokit.tasks.srl.reader import VERB, SrlExample
-from elmokit.text.lines import split_line
+from elmokit.tasks.srl.record import Frame, SrlRecord
 from elmokit.training.config import Share
 
-if TYPE_CHECKING:
-    from elmokit.tasks.trained import TrainedTask
-
 NO_PREDICATE = -1
-COLORS = ("green", "cyan", "magenta", "blue", "red")
-"""Colors of numbered arguments; all others are yellow."""
 
 
 class SrlSettings(Config):
@@ -144,17 +140,40 @@ class SrlModel(TaskModel):
 
     def predict(self, texts: Sequence[TokenBatch], gold: Gold) -> list[Any]:
         """The predicates found, and frames: the spans of the given predicate, including V."""
+        return [prediction for prediction, _ in self._decode(texts, gold, scored=False)]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Gold, *, num_best: int = 1) -> list[Scored]:
+        """The same with the probability of every found predicate, and of each span of the frames."""
+        return self._decode(texts, gold, scored=True)
+
+    def _decode(self, texts: Sequence[TokenBatch], gold: Gold, *, scored: bool) -> list[Scored]:
         inputs: Inputs = self.inputs(texts[0])
-        found = (self.tagger(inputs) > 0) & inputs.mask  # (B, T)
-        predictions: list[Any] = [{"predicates": row.nonzero()[:, 0].tolist(), "frames": []} for row in found]
+        odds = self.tagger(inputs)  # (B, T)
+        found: list[Scored] = []
+        for own, chances in zip(((odds > 0) & inputs.mask), odds.sigmoid(), strict=True):
+            places = own.nonzero()[:, 0]
+            found.append(({"predicates": places.tolist(), "frames": []}, (chances[places].tolist(), [])))
         rows = (gold.predicates != NO_PREDICATE).nonzero()[:, 0]
-        if len(rows):
-            own, predicates = _choose(inputs, rows), gold.predicates[rows]
-            decoded = self.rules.decode(self._score_tags(own, predicates), own.mask)
-            for row, predicate, tags in zip(rows.tolist(), predicates.tolist(), decoded, strict=True):
-                spans = [list(span) for span in to_spans([self.tags[tag] for tag in tags])]
-                predictions[row]["frames"].append({"predicate": predicate, "spans": spans})
-        return predictions
+        if not len(rows):
+            return found
+        chosen, predicates = _choose(inputs, rows), gold.predicates[rows]
+        scores = self._score_tags(chosen, predicates)  # (B, T, K)
+        posteriors = self.rules.posteriors(scores, chosen.mask) if scored else None
+        decoded = self.rules.decode(scores, chosen.mask)
+        for number, (row, predicate, tags) in enumerate(zip(rows.tolist(), predicates.tolist(), decoded, strict=True)):
+            spans = to_spans([self.tags[tag] for tag in tags])
+            found[row][0]["frames"].append({"predicate": predicate, "spans": [list(span) for span in spans]})
+            if posteriors is not None:
+                found[row][1][1].append([self._score_span(posteriors, number, span, tags) for span in spans])
+        return found
+
+    def _score_span(self, posteriors: Posteriors, row: int, span: Span, tags: Sequence[int]) -> float:
+        """The probability that a span begins and ends exactly here."""
+        own = tags[span.start : span.end]
+        score = posteriors.segment(row, span.start, own)
+        if span.end < len(tags):
+            score -= posteriors.segment(row, span.start, [*own, self.tags.index(f"I-{span.type}")])
+        return max(score, 0.0)
 
 
 def _choose(inputs: Inputs, rows: Tensor) -> Inputs:
@@ -235,66 +254,42 @@ class Srl(Task[RoleExample]):
         found, predicates = SpanCounts(*numbers[:3]), SpanCounts(*numbers[3:])
         return {**found.figures(), "predicate_f1": 100 * predicates.f1}
 
-    def from_raw(self, *fields: str) -> list[RoleExample]:
-        """The sentences of a text."""
-        return [RoleExample(tuple(tokens)) for tokens in split_line(fields[0], "text")]
+    def to_examples(self, texts: Sequence[TaskText]) -> list[RoleExample]:
+        """The sentences of a text; their predicates are found first."""
+        return [RoleExample(tokens) for tokens in texts[0].sentences]
 
-    def predict_raw(self, trained: "TrainedTask", rows: Iterable[Sequence[str]]) -> list[tuple[RoleExample, Any]]:
-        """Predict first the predicates of each sentence, then the arguments of each predicate."""
-        trained.check_tokenizer()
-        sentences = [example for row in rows for example in self.from_raw(*row)]
-        trained.prepare(sentences)
-        found = trained.predict(sentences)
-        numbers, pairs = [], []
-        for number, (sentence, prediction) in enumerate(zip(sentences, found, strict=True)):
-            for place in prediction["predicates"]:
-                unknown = SrlExample(sentence.tokens, place, ("O",) * len(sentence.tokens))
-                numbers.append(number)
-                pairs.append(RoleExample(sentence.tokens, unknown))
-        for number, prediction in zip(numbers, trained.predict(pairs), strict=True):
-            found[number]["frames"] += prediction["frames"]
-        return list(zip(sentences, found, strict=True))
+    def further_examples(self, example: RoleExample, prediction: Any) -> list[RoleExample]:
+        """The sentence with each predicate that was found in it."""
+        outside = ("O",) * len(example.tokens)
+        places = prediction["predicates"]
+        return [RoleExample(example.tokens, SrlExample(example.tokens, place, outside)) for place in places]
 
-    def to_json(self, example: RoleExample, prediction: Any, settings: SrlSettings) -> dict[str, Any]:
-        """Tokens, and predicates with their arguments."""
-        predicates = [
-            {
-                "index": frame["predicate"],
-                "token": example.tokens[frame["predicate"]],
-                "arguments": [
-                    {**span._asdict(), "tokens": example.tokens[span.start : span.end]} for span in _arguments(frame)
-                ],
-            }
-            for frame in prediction["frames"]
-        ]
-        return {"tokens": example.tokens, "predicates": predicates}
-
-    def to_text(self, example: RoleExample, prediction: Any, settings: SrlSettings) -> RichText:
-        """One line per predicate, which is bold; its arguments are in brackets, with labels, in color."""
-        if not prediction["frames"]:
-            return RichText(" ".join(example.tokens), "dim")
-        return RichText("\n").join(_show(example.tokens, frame) for frame in prediction["frames"])
-
-
-def _arguments(frame: Any) -> list[Span]:
-    """The spans except the predicate itself."""
-    return [span for span in read_spans(frame["spans"]) if span.type.removeprefix("C-") != VERB]
-
-
-def _show(tokens: Sequence[str], frame: Any) -> RichText:
-    shown = RichText()
-    inside = {place: span for span in _arguments(frame) for place in range(span.start, span.end)}
-    for place, token in enumerate(tokens):
-        span = inside.get(place)
-        style = "bold" if place == frame["predicate"] else ""
-        if place:
-            shown.append(" ")
-        if span is None:
-            shown.append(token, style)
-            continue
-        color = COLORS[int(span.type[-1]) % len(COLORS)] if span.type[-1].isdecimal() else "yellow"
-        begin, end = "[" * (place == span.start), "]" * (place == span.end - 1)
-        shown.append(f"{begin}{token}{end}", f"{style} {color}".strip())
-        if end:
-            shown.append(span.type, f"dim {color}")
-    return shown
+    def to_record(
+        self,
+        index: int,
+        id: Id,
+        texts: Sequence[TaskText],
+        found: Sequence[tuple[RoleExample, Scored]],
+        settings: SrlSettings,
+    ) -> Record:
+        """The predicates of all sentences, each with its arguments."""
+        (text,) = texts
+        frames = iter(
+            [(one["frames"][0], scores[1][0]) for example, (one, scores) in found if example.pair is not None]
+        )
+        predicates = []
+        first = 0
+        for example, (one, scores) in found:
+            if example.pair is not None:
+                continue
+            for place, chance in zip(one["predicates"], scores[0], strict=True):
+                frame, chances = next(frames)
+                spans = zip(read_spans(frame["spans"]), chances, strict=True)
+                arguments = tuple(
+                    text.span(first + span.start, first + span.end, span.type, score)
+                    for span, score in spans
+                    if span.type.removeprefix("C-") != VERB
+                )
+                predicates.append(Frame(text.span(first + place, first + place + 1, score=chance), arguments))
+            first += len(example.tokens)
+        return SrlRecord(index, id, text, tuple(predicates))

@@ -6,17 +6,17 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor
 
 from elmokit.config import Config
-from elmokit.tasks.base import Labels, Task, TaskModel
+from elmokit.tasks.base import Labels, Scored, Task, TaskModel
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
-from elmokit.tasks.ner.model import COLORS, NerModel, NerSettings
+from elmokit.tasks.ner.model import NerModel, NerSettings
+from elmokit.tasks.records import Id, Record, TaskText
 from elmokit.tasks.spans import SpanCounts, to_spans
 from elmokit.tasks.tag.reader import TagExample, read_tags
-from elmokit.text.lines import split_line
+from elmokit.tasks.tag.record import TagRecord
 
 
 class TagSettings(NerSettings):
@@ -40,6 +40,17 @@ class TagModel(NerModel):
         """The label of each token of each sentence."""
         (batch,) = texts
         return [[self.tags[tag] for tag in tags] for tags in self.crf.decode(self._run(batch), batch.mask)]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The labels, and the marginal probability of each."""
+        (batch,) = texts
+        scores = self._run(batch)
+        posteriors = self.crf.posteriors(scores, batch.mask)
+        found: list[Scored] = []
+        for row, tags in enumerate(self.crf.decode(scores, batch.mask)):
+            chances = [posteriors.segment(row, place, [tag]) for place, tag in enumerate(tags)]
+            found.append(([self.tags[tag] for tag in tags], chances))
+        return found
 
 
 class Tag(Task[TagExample]):
@@ -94,18 +105,19 @@ class Tag(Task[TagExample]):
         found = SpanCounts(*chunks)
         return {"accuracy": 100 * correct / tokens, **(found.figures() if found.gold or found.predicted else {})}
 
-    def from_raw(self, *fields: str) -> list[TagExample]:
+    def to_examples(self, texts: Sequence[TaskText]) -> list[TagExample]:
         """The sentences of a text."""
-        return [TagExample(tuple(tokens), ("",) * len(tokens)) for tokens in split_line(fields[0], "text")]
+        return [TagExample(tokens, ("",) * len(tokens)) for tokens in texts[0].sentences]
 
-    def to_json(self, example: TagExample, prediction: Any, settings: TagSettings) -> dict[str, Any]:
-        """Tokens and their labels."""
-        return {"tokens": example.tokens, "tags": prediction}
-
-    def to_text(self, example: TagExample, prediction: Any, settings: TagSettings) -> RichText:
-        """Each token with its label in color."""
-        shown = RichText()
-        for place, (token, tag) in enumerate(zip(example.tokens, prediction, strict=True)):
-            style = COLORS[sum(tag.encode()) % len(COLORS)]
-            shown.append(" " if place else "").append(token).append(f"/{tag}", style)
-        return shown
+    def to_record(
+        self,
+        index: int,
+        id: Id,
+        texts: Sequence[TaskText],
+        found: Sequence[tuple[TagExample, Scored]],
+        settings: TagSettings,
+    ) -> Record:
+        """The labels of all sentences."""
+        tags = tuple(tag for _, (own, _) in found for tag in own)
+        scores = tuple(score for _, (_, own) in found for score in own)
+        return TagRecord(index, id, texts[0], tags, scores)
