@@ -17,7 +17,7 @@ from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.engines.choose import resolve_precision
 from elmokit.tasks import runner
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.saved import load_task
 from elmokit.training.loop import Loop

@@ -11,9 +11,9 @@ from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.tasks.registry import find_task
 from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.saved import load_task
-from elmokit.tasks.tag.model import Tag
 from elmokit.tasks.tag.reader import TagExample, read_tags
 from elmokit.tasks.tag.record import TagRecord
+from elmokit.tasks.tag.task import Tag
 from tests.data import DATA, needs_data
 from tests.tasks.conftest import files, settings
 
