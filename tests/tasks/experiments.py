@@ -11,7 +11,7 @@ import pytest
 from elmokit.errors import ElmokitError
 from elmokit.tasks.experiments import processes, single_run
 from elmokit.tasks.experiments.variants import Experiment
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from tests.tasks.conftest import BASE, merge, write_data
 
 

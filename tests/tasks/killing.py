@@ -18,7 +18,7 @@ from elmokit.embedding import layer_cache
 from elmokit.embedding.embedder import Embedder
 from elmokit.embedding.layer_cache import LayerCache
 from elmokit.formats import load, save
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import train_task
 from tests.conftest import build_tiny
 from tests.killing import Moments, in_fork, where

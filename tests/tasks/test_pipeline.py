@@ -12,8 +12,8 @@ from elmokit.errors import ConfigError, FormatError
 from elmokit.formats import save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
-from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.ner.reader import NerExample
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.pipeline import BilmUse, TaskPipeline
 from elmokit.tasks.saved import load_task
 from elmokit.tasks.words import WordTable

@@ -16,7 +16,7 @@ from elmokit.errors import ConfigError, ElmokitWarning, FormatError, InputError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.tasks import runner
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.saved import load_task
 from elmokit.training.loop import Loop

@@ -31,7 +31,7 @@ from elmokit.tasks.experiments.comparison import (
 from elmokit.tasks.experiments.processes import launch, run_parallel
 from elmokit.tasks.experiments.significance import paired_bootstrap
 from elmokit.tasks.experiments.variants import BASELINE, RunDone, Variant, read_predictions, run_all, save_random
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import TaskFiles, train_task
 from elmokit.tasks.subsets import draw_share, share_size
 from tests.conftest import build_tiny

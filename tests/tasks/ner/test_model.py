@@ -8,9 +8,10 @@ import torch
 
 from elmokit.tasks.batches import TokenLookup
 from elmokit.tasks.inputs import TokenInputs
-from elmokit.tasks.ner.model import Ner, NerModel, NerSettings, _allowed
+from elmokit.tasks.ner.model import NerModel, NerSettings, _allowed
 from elmokit.tasks.ner.reader import NerExample
 from elmokit.tasks.ner.record import NerRecord
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.records import TaskText
 from elmokit.tasks.spans import Span, to_bioul, to_iob2, to_spans
 from elmokit.tasks.words import WordTable

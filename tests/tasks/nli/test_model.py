@@ -11,8 +11,9 @@ from torch import Tensor
 
 from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.nli.model import Nli, NliModel, NliSettings
+from elmokit.tasks.nli.model import NliModel, NliSettings
 from elmokit.tasks.nli.reader import LABELS, NliExample
+from elmokit.tasks.nli.task import Nli
 from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.saved import load_task

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.qa.model import Qa, QaGold, QaModel, QaSettings, TriAttention
+from elmokit.tasks.qa.model import QaGold, QaModel, QaSettings, TriAttention
 from elmokit.tasks.qa.reader import Answer, QaExample, TokenSpan, read_paragraph
+from elmokit.tasks.qa.task import Qa
 from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.saved import load_task

@@ -17,8 +17,9 @@ from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
 from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.saved import load_task
-from elmokit.tasks.sentiment.model import Sentiment, SentimentModel, SentimentSettings
+from elmokit.tasks.sentiment.model import SentimentModel, SentimentSettings
 from elmokit.tasks.sentiment.reader import SentimentExample
+from elmokit.tasks.sentiment.task import Sentiment
 from tests.tasks.conftest import BASE, files, merge, write_data
 
 SENTIMENT = Sentiment()

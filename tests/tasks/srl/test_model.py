@@ -21,9 +21,10 @@ from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
 from elmokit.tasks.saved import load_task
 from elmokit.tasks.spans import Span, to_iob2, to_spans
-from elmokit.tasks.srl.model import Gold, RoleExample, Srl, SrlModel, SrlSettings
+from elmokit.tasks.srl.model import Gold, SrlModel, SrlSettings
 from elmokit.tasks.srl.reader import SrlExample
 from elmokit.tasks.srl.record import SrlRecord
+from elmokit.tasks.srl.task import RoleExample, Srl
 from elmokit.training.config import read_run
 from tests.tasks.conftest import BASE, files, merge, write_data
 from tests.tasks.srl.test_reader import CONLL2012, EWT, PROPS, WORDS, write

@@ -4,24 +4,19 @@ Notation: B pairs, T and U tokens of premise and hypothesis, E width of the inpu
 output, Y labels.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.accuracy import ClassTask
-from elmokit.tasks.base import Labels, Scored, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.base import Scored, TaskModel
+from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, attend, pool_mean_max
-from elmokit.tasks.nli.reader import LABELS, NliExample, read_nli
-from elmokit.tasks.nli.record import NliRecord
-from elmokit.tasks.records import Id, Record, TaskText
+from elmokit.tasks.nli.reader import LABELS
 from elmokit.text.input_kind import InputKind
 from elmokit.training.config import Share
 
@@ -96,55 +91,3 @@ class NliModel(TaskModel):
         scores = self._run(texts)  # (B, Y)
         labels = (LABELS[number] for number in scores.argmax(1).tolist())
         return list(zip(labels, scores.softmax(1).tolist(), strict=True))
-
-
-class Nli(ClassTask[NliExample]):
-    """Natural language inference: does a premise entail a hypothesis?"""
-
-    name: ClassVar[str] = "nli"
-    fields: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
-    settings: ClassVar[type[Config]] = NliSettings
-    splits_sentences: ClassVar[bool] = False
-
-    def read(self, paths: Iterable[Path], settings: NliSettings, *, training: bool) -> Iterator[NliExample]:
-        """Read SNLI, MultiNLI, SICK and counterfactual files."""
-        return chain.from_iterable(read_nli(path, input=settings.input) for path in paths)
-
-    def reads_raw_text(self, settings: NliSettings) -> bool:
-        """Depends on the setting `input`."""
-        return settings.input == "text"
-
-    def texts(self, example: NliExample) -> tuple[Text, ...]:
-        """Premise and hypothesis."""
-        return (example.premise,), (example.hypothesis,)
-
-    def build(self, settings: NliSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """ESIM."""
-        return NliModel(settings, inputs)
-
-    def collate(self, examples: Sequence[NliExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
-        """Gold labels (B,)."""
-        return torch.tensor([LABELS.index(example.label) for example in examples])
-
-    def to_examples(self, texts: Sequence[TaskText]) -> list[NliExample]:
-        """One pair."""
-        premise, hypothesis = texts
-        return (
-            [NliExample(premise.tokens, hypothesis.tokens, LABELS[0])] if premise.tokens and hypothesis.tokens else []
-        )
-
-    def to_record(
-        self,
-        index: int,
-        id: Id,
-        texts: Sequence[TaskText],
-        found: Sequence[tuple[NliExample, Scored]],
-        settings: NliSettings,
-    ) -> Record:
-        """The label and the probabilities of all labels."""
-        premise, hypothesis = texts
-        if not found:
-            return NliRecord(index, id, premise, hypothesis, None, None, {})
-        label, scores = found[0][1]
-        named = dict(zip(LABELS, scores, strict=True))
-        return NliRecord(index, id, premise, hypothesis, label, named[label], named)

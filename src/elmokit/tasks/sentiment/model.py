@@ -3,10 +3,9 @@
 Notation: B sentences, T tokens, E width of the inputs, H of one direction, D of ELMo at the output, Y classes.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,17 +13,11 @@ from torch.nn.functional import cross_entropy
 
 from elmokit.config import Config, Positive
 from elmokit.errors import InputError
-from elmokit.tasks.accuracy import ClassTask
-from elmokit.tasks.base import Labels, Scored, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.base import Scored, TaskModel
+from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, Maxout, attend, pool_all
-from elmokit.tasks.records import Id, Record, TaskText
-from elmokit.tasks.sentiment.reader import SentimentExample, read_sentiment_tsv, read_sst
-from elmokit.tasks.sentiment.record import SentimentRecord
 from elmokit.training.config import Share
-
-NAMES = {2: ("negative", "positive"), 5: ("very negative", "negative", "neutral", "positive", "very positive")}
 
 
 class SentimentSettings(Config):
@@ -100,54 +93,3 @@ class SentimentModel(TaskModel):
         """The class of each sentence, and the probability of every class."""
         scores = self._run(texts[0])  # (B, Y)
         return list(zip(scores.argmax(1).tolist(), scores.softmax(1).tolist(), strict=True))
-
-
-class Sentiment(ClassTask[SentimentExample]):
-    """Sentiment classification: how positive a sentence is."""
-
-    name: ClassVar[str] = "sentiment"
-    settings: ClassVar[type[Config]] = SentimentSettings
-    splits_sentences: ClassVar[bool] = False
-
-    def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
-        """Read SST trees, or .tsv files of tokens; phrases are used in training only."""
-        classes, phrases = settings.num_classes, settings.phrases and training
-        return chain.from_iterable(
-            read_sentiment_tsv(path, input="tokens", num_classes=classes)
-            if ".tsv" in path.suffixes
-            else read_sst(path, phrases=phrases, num_classes=classes)
-            for path in paths
-        )
-
-    def texts(self, example: SentimentExample) -> tuple[Text, ...]:
-        """The sentence."""
-        return ((example.tokens,),)
-
-    def build(self, settings: SentimentSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """A biattentive classification network."""
-        return SentimentModel(settings, inputs)
-
-    def collate(self, examples: Sequence[SentimentExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
-        """Gold classes (B,)."""
-        return torch.tensor([example.label for example in examples])
-
-    def to_examples(self, texts: Sequence[TaskText]) -> list[SentimentExample]:
-        """A text as one token sequence, like the sentences of SST."""
-        return [SentimentExample(texts[0].tokens, 0)] if texts[0].tokens else []
-
-    def to_record(
-        self,
-        index: int,
-        id: Id,
-        texts: Sequence[TaskText],
-        found: Sequence[tuple[SentimentExample, Scored]],
-        settings: SentimentSettings,
-    ) -> Record:
-        """The class and the probabilities of all classes."""
-        if not found:
-            return SentimentRecord(index, id, texts[0], None, None, None, {})
-        label, scores = found[0][1]
-        names = NAMES[settings.num_classes]
-        return SentimentRecord(
-            index, id, texts[0], label, names[label], scores[label], dict(zip(names, scores, strict=True))
-        )
