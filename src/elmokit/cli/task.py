@@ -331,7 +331,7 @@ def _old_form(source: str, texts: list[str], has_more: bool) -> tuple[str | None
 
     found = identify(texts[0]) if texts else None
     is_task = source in task_names()
-    if is_task and texts and os.path.exists(texts[0]):  # what is no task model is refused by its name
+    if is_task and texts and os.path.exists(texts[0]):  # anything but a task model is refused by its name
         return source, texts[0], texts[1:]
     if found is not None and found.family in (TASK_MODEL, TASK_RUN):
         return source, texts[0], texts[1:]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Kind = Literal["text", "tokens", "jsonl"]
 STDIN = "-"
 _HEAD_LINES = 10
-"""A bad line among the first may mean that the file is no text."""
+"""A bad line among the first may mean that the file is not text."""
 _COMPRESSED = (".gz", ".xz", ".bz2")
 
 
