@@ -91,9 +91,9 @@ def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pyte
         numbers.append(number)
         return side_by_side(commands, number=number, lock=lock)
 
-    def load_note(model: str, *, threads: int | None) -> Any:
+    def load_note(model: str, *, threads: int | None, **extra: Any) -> Any:
         numbers.append(threads or 0)
-        return build(model, threads=threads)
+        return build(model, threads=threads, **extra)
 
     monkeypatch.setattr(variants, "run_parallel", note)
     monkeypatch.setattr(Embedder, "from_pretrained", load_note)

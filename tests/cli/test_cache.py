@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
@@ -150,6 +151,16 @@ def test_layers_are_made_again_after_clearing(own: Path, run: Call) -> None:
     store = LayerCache(embedder)
     assert store.prepare([["the", "play"]]) == 1
     assert np.allclose(store.read(["the", "play"]), before, atol=1e-2)
+
+
+def test_layers_of_every_precision_are_listed_and_cleared(own: Path, run: Call) -> None:
+    layers = next((own / "layers").iterdir())
+    other = layers.with_name(layers.name.replace("float32", "bfloat16-avx512bf16"))
+    copytree(layers, other)
+    listed = json.loads(run("cache", "--json").stdout)["items"]
+    assert [item["name"] for item in listed if item["kind"] == "layers"] == sorted([layers.name, other.name])
+    assert run("cache", "clear", "layers", "--yes").returncode == 0
+    assert not layers.exists() and not other.exists()
 
 
 def test_clearing_asks_first(own: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:

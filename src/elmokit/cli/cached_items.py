@@ -134,7 +134,7 @@ def _download_names(folder: Path, name: str) -> list[str]:
 
 
 def _layers(root: Path) -> Iterator[Item]:
-    for folder in _named(root, "layers", f"{_HEX}-[a-z0-9]+"):
+    for folder in _named(root, "layers", f"{_HEX}-[a-z0-9-]+"):
         if is_layer_cache(folder):
             files = tuple(folder / name for name in layer_cache.FILES)
             note = f"{count_cached(folder):,} sentences"
