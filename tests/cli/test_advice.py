@@ -38,7 +38,12 @@ SPEAKERS = {
     "embedding/bulk.py": ("embed",),
     "embedding/journal.py": ("embed",),
     "tasks/runner.py": ("task train", "task compare", "analyze mixing", "analyze sample-efficiency"),
-    "tasks/experiments/variants.py": ("task compare", "analyze mixing", "analyze placement", "analyze sample-efficiency"),
+    "tasks/experiments/variants.py": (
+        "task compare",
+        "analyze mixing",
+        "analyze placement",
+        "analyze sample-efficiency",
+    ),
     "analysis/neighbors/search.py": ("analyze neighbors",),
     "analysis/neighbors/build.py": ("analyze neighbors",),
     "analysis/neighbors/contexts.py": ("analyze neighbors",),

@@ -11,12 +11,15 @@ from typing import Any
 import pytest
 
 from elmokit.cli.task_inputs import InputReader
+from elmokit.embedding.embedder import Embedder
+from elmokit.formats import save
 from elmokit.tasks import evaluation, pipeline
 from elmokit.tasks.evaluation import Evaluation
 from elmokit.tasks.registry import find_task
 from elmokit.tasks.scorer_files import FILE_NAMES
 from elmokit.tasks.tag.reader import TagExample
 from tests.cli.conftest import Terminal
+from tests.conftest import build_tiny
 from tests.running import Call, assert_help_has_examples, assert_one_line
 from tests.tasks.small_files import FILES, NER, RAW, SIZES, SRL, TASKS, train_small
 
@@ -181,6 +184,32 @@ def test_the_name_of_another_task_is_refused(run: Call) -> None:
 def test_any_number_of_texts(run: Call, name: str) -> None:
     one = predict(run, name, *RAW[name])
     assert predict(run, name, *RAW[name], *RAW[name]) == [*one, one[0] | {"index": 1}]
+
+
+def test_precision_reaches_the_bilm(folder: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a frozen biLM, in `predict` and `evaluate`; a tuned one is refused."""
+    save(build_tiny("characters"), folder / "bilm")
+    seen: list[str] = []
+    original = Embedder.__init__
+
+    def listen(self: Embedder, *args: Any, **extra: Any) -> None:
+        original(self, *args, **extra)
+        seen.append(self.precision)
+
+    monkeypatch.setattr(Embedder, "__init__", listen)
+    for place in ("frozen", "tuned"):
+        (folder / place).mkdir()
+        tuned = ["--set", "elmo.tuned=1"] if place == "tuned" else []
+        train_small(folder / place, "ner", "--set", "elmo.place=input", "--model", str(folder / "bilm"), *tuned)
+    files, calls = [FILES["ner"][0]], []
+    for words in (["predict", "frozen/ner", "Ada saw Paris ."], ["evaluate", "ner", "frozen/ner", *files]):
+        for given in ([], ["--precision", "int8"]):
+            seen.clear()
+            assert run("task", *words, *given).returncode == 0
+            calls.append(list(seen))
+    assert calls == [["float32"], ["int8"], ["float32"], ["int8"]]
+    done = run("task", "predict", "tuned/ner", "Ada .", "--precision", "int8")
+    assert_one_line(done, "precision int8 is for a frozen biLM")
 
 
 def test_json_lines_have_ids(folder: Path, run: Call) -> None:

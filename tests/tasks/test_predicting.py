@@ -5,19 +5,21 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
 from elmokit.embedding.embedder import Embedder
-from elmokit.errors import ConfigError, FormatError
+from elmokit.errors import ConfigError, ElmokitWarning, FormatError
 from elmokit.formats import load, save
 from elmokit.tasks.packaged import packaged_tasks, task_names
 from elmokit.tasks.pipeline import TaskPipeline
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.saved import load_task
 from tests.conftest import build_tiny
+from tests.precisions import rounding_precisions
 from tests.tasks.small_files import train_small
 
 pytestmark = pytest.mark.slow  # a model is trained first
@@ -73,6 +75,27 @@ def test_an_embedder_may_be_shared(folder: Path, pipeline: TaskPipeline) -> None
         load_task(folder / "run", bilm=Embedder(load(folder / "bilm"), threads=1, state="warm"))
     with pytest.raises(ConfigError, match=r"was trained on the biLM .* but  is "):
         load_task(folder / "run", bilm=Embedder(build_tiny("softmax"), threads=1))
+
+
+@pytest.mark.parametrize("name", ["float32", *rounding_precisions()])
+def test_the_precision_can_be_chosen(name: str, folder: Path, pipeline: TaskPipeline) -> None:
+    other = load_task(folder / "run", threads=1, precision=name)
+    assert other.embedder is not None and other.embedder.precision == name
+    (one,), (exact,) = other.predict(["Ada saw Paris ."]), pipeline.predict(["Ada saw Paris ."])
+    assert (one == exact) == (name == "float32")
+
+
+def test_raw_text_for_a_model_of_other_tokens(folder: Path) -> None:
+    odd = load_task(folder / "run", threads=1)
+    odd.table.words += tuple(f"then{number}," for number in range(20))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        odd.predict([["then1,", "Ada"]])
+    with pytest.warns(ElmokitWarning, match="trained on tokens such as .* which elmokit's tokenizer splits"):
+        odd.predict(["Ada saw Paris ."])
+    with warnings.catch_warnings():  # once
+        warnings.simplefilter("error")
+        odd.predict(["Ada saw Paris ."])
 
 
 def test_a_task_without_a_packaged_model_is_named() -> None:
