@@ -41,8 +41,8 @@ from elmokit.analysis.wsd.semcor import read_semcor
 from elmokit.analysis.wsd.target_vectors import layer_mixes
 from elmokit.analysis.wsd.wordnet import SenseSentence, Word
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.model.bilm import BiLM
-from elmokit.tasks.layer_store import LayerStore
 from elmokit.text.vocabulary import SPECIALS
 
 ROOT = Path(__file__).parents[1]
@@ -89,7 +89,7 @@ def targets(sentences: Sequence[SenseSentence]) -> Iterator[tuple[Word, str, str
                 yield target.word, form, target.keys[0], Occurrence(tokens, target.start, sentence.source)
 
 
-def read_cases(store: LayerStore, semcor: Path) -> tuple[list[Case], list[Case]]:
+def read_cases(store: LayerCache, semcor: Path) -> tuple[list[Case], list[Case]]:
     """The words to group, and those with one sense."""
     sentences = list(read_semcor(semcor))
     chosen = [choice for choice in choose_words(sentences, NUM_WORDS) if choice.word.lemma not in AUXILIARIES]
@@ -117,7 +117,7 @@ def read_cases(store: LayerStore, semcor: Path) -> tuple[list[Case], list[Case]]
     return several, one
 
 
-def build_case(store: LayerStore, word: Word, form: str, senses: dict[str, list[Occurrence]]) -> Case:
+def build_case(store: LayerCache, word: Word, form: str, senses: dict[str, list[Occurrence]]) -> Case:
     occurrences = [occurrence for own in senses.values() for occurrence in own]
     names = [sense for sense, own in senses.items() for _ in own]
     own = np.stack([store.read(o.tokens)[:, o.position] for o in occurrences]).astype(np.float32)  # (K, L, D)
@@ -304,7 +304,7 @@ def main() -> None:
     start = time.perf_counter()
     result = provenance("induction.py") if options.json else {}
     embedder = Embedder.from_pretrained(options.model, threads=options.threads)
-    cases, control = read_cases(LayerStore(embedder), semcor)
+    cases, control = read_cases(LayerCache(embedder), semcor)
     result |= {"model": options.model, "model_sha256": embedder.fingerprint}
     result |= {"semcor_sha256": hashlib.sha256(semcor.read_bytes()).hexdigest()}
     found = measure(cases, control, embedder.bilm)

@@ -4,7 +4,7 @@ Our figures come from the other tables, the paper's are constants.
 """
 
 from bench import model_tables, task_tables
-from elmokit.tasks.comparison import PAPER
+from elmokit.tasks.experiments.comparison import PAPER
 
 TASKS = {"QA": "qa", "NLI": "nli", "SRL": "srl", "coref": "coref", "NER": "ner", "sentiment": "sentiment"}
 

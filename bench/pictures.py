@@ -16,8 +16,8 @@ from elmokit.analysis.report import Chart
 from elmokit.analysis.tasks.learning_curves import CurveGroup, RunCurve, chart_curves
 from elmokit.analysis.tasks.sample_efficiency import Curve, Point, chart_curve
 from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, chart_study
-from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.config import read_task_config
+from elmokit.tasks.experiments.comparison import Comparison, VariantScores
 
 STUDIES = {"mixing": MIXING, "placement": PLACEMENT}
 

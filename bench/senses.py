@@ -26,15 +26,14 @@ import numpy as np
 import torch
 
 import elmokit
-from elmokit.analysis.embed import Embed, layers_of
-from elmokit.analysis.kept_layers import keep_layers
+from elmokit.analysis.embed import Embed, cached_layers, layers_of
 from elmokit.analysis.wsd.contexts import VIEWS
 from elmokit.analysis.wsd.data import read_wsd_data
 from elmokit.analysis.wsd.nearest import Score, evaluate_wsd
 from elmokit.analysis.wsd.semcor import PARTS, read_semcor
 from elmokit.analysis.wsd.votes import evaluate_votes
 from elmokit.embedding.embedder import Embedder
-from elmokit.tasks.layer_store import LayerStore
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.tasks.words import read_vectors
 from elmokit.text.files import file_sha256
 
@@ -173,7 +172,7 @@ def main() -> None:
         print_wsd(scores)
     else:
         embedder = Embedder.from_pretrained(arguments.model, threads=arguments.threads)
-        embed = keep_layers(LayerStore(embedder), [])
+        embed = cached_layers(LayerCache(embedder), [])
         wsd = wsd_scores(embed, arguments.data, parts)
         print_wsd(wsd)
         votes = vote_scores(embed, arguments.data, parts)

@@ -6,8 +6,8 @@ from operator import getitem
 from statistics import fmean
 
 from bench.results import read_all, source
-from elmokit.tasks.comparison import mean_text, p_text, summary
 from elmokit.tasks.config import read_task_config
+from elmokit.tasks.experiments.comparison import mean_text, p_text, summary
 
 DATA = {
     "squad": "QA: SQuAD, 34 + 7 + 7 articles of its dev set",

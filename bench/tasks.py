@@ -29,11 +29,11 @@ from typing import Any, NamedTuple
 
 import elmokit
 from elmokit.formats import fingerprint
-from elmokit.tasks.comparison import compare, read_scores
 from elmokit.tasks.config import read_task_config
+from elmokit.tasks.experiments.comparison import compare, read_scores
+from elmokit.tasks.experiments.variants import BASELINE, Experiment, RunDone, Variant, run_all
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
-from elmokit.tasks.variants import BASELINE, Experiment, RunDone, Variant, run_all
 from elmokit.text.files import file_sha256, open_text
 
 sys.path.insert(0, str(Path(__file__).parents[1]))

@@ -15,8 +15,8 @@ import pytest
 from safetensors.numpy import load_file
 
 from elmokit.embedding import Embedder, VectorStore, open_embeddings
-from elmokit.tasks.layer_store import LayerStore
-from elmokit.tasks.trained import load_trained
+from elmokit.embedding.layer_cache import LayerCache
+from elmokit.tasks.saved import load_task
 from tests.running import command_runner
 from tests.tolerances import AFTER_TRAINING, assert_close, assert_close_halves
 
@@ -133,7 +133,7 @@ def test_stored_layers_are_read_and_not_computed_again(folder: Path) -> None:
     store = VectorStore(folder / "written/cache/layers" / embedder.fingerprint[:16])
     sentences = [list(record.tokens) for record in store]
     assert ["Ada", "saw", "Oslo", "."] in sentences
-    layers = LayerStore(embedder)
+    layers = LayerCache(embedder)
     assert layers.prepare(sentences) == 0
     for sentence, expected in zip(sentences, embedder.embed(sentences, dtype="float16"), strict=True):
         assert_close_halves(layers.read(sentence), expected)
@@ -183,8 +183,7 @@ def test_a_task_model_predicts_as_before(task: str, folder: Path, run: Run) -> N
     figures = run("task", "evaluate", task, f"written/{task}/model", f"{task}-dev.{DATA[task]}")
     expected = json.loads((folder / f"written/{task}/result.json").read_text(encoding="utf-8"))["dev"]
     assert_same(figures, expected)
-    trained = load_trained(folder / f"written/{task}/model")
+    trained = load_task(folder / f"written/{task}/model")
     examples = list(trained.task.read([folder / f"{task}-dev.{DATA[task]}"], trained.settings, training=False))
-    trained.prepare(examples)
     lines = (folder / f"written/{task}/predictions.jsonl").read_text(encoding="utf-8").splitlines()
-    assert trained.predict(examples) == [json.loads(line) for line in lines]
+    assert trained.predict_examples(examples) == [json.loads(line) for line in lines]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from elmokit.model.bilm import BiLM, batch_to_ids
     from elmokit.model.elmo import ElmoMixes
     from elmokit.model.scalar_mix import ScalarMix
+    from elmokit.tasks.saved import load_task
     from elmokit.text.tokenize import tokenize
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "batch_to_ids",
     "load",
+    "load_task",
     "open_embeddings",
     "save",
     "tokenize",
@@ -51,6 +53,7 @@ _HOMES = {
     "TokenInput": "elmokit.config",
     "batch_to_ids": "elmokit.model.bilm",
     "load": "elmokit.formats",
+    "load_task": "elmokit.tasks.saved",
     "open_embeddings": "elmokit.embedding.dumps",
     "save": "elmokit.formats",
     "tokenize": "elmokit.text.tokenize",

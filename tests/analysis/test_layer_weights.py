@@ -17,7 +17,7 @@ from elmokit.analysis.tasks.layer_weights import (
     read_mixes,
 )
 from elmokit.errors import ConfigError, ElmokitError, FormatError, InputError
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import train_task
 from tests.tasks.conftest import files, settings, write_data
 

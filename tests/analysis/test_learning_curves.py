@@ -10,7 +10,7 @@ from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Table
 from elmokit.analysis.tasks.learning_curves import group_curves, learning_curves_report, read_curve
 from elmokit.errors import FormatError, InputError
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import train_task
 from tests.tasks.conftest import files, settings, write_data
 

@@ -23,9 +23,9 @@ from elmokit.analysis.usage.occurrences import (
     read_contexts,
 )
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import ConfigError, InputError
 from elmokit.model.bilm import BiLM
-from elmokit.tasks.layer_store import LayerStore
 from elmokit.text.lines import split_line
 
 LINES = ["The play was good .", "They play and play", "A player plays .", "", "PLAY !", "no such word"]
@@ -187,10 +187,10 @@ class TestBadInput:
 
 class TestContexts:
     @pytest.fixture
-    def store(self, bilm: BiLM, tmp_path: Path) -> LayerStore:
-        return LayerStore(Embedder(bilm, threads=1), tmp_path / "layers")
+    def store(self, bilm: BiLM, tmp_path: Path) -> LayerCache:
+        return LayerCache(Embedder(bilm, threads=1), tmp_path / "layers")
 
-    def test_what_is_known_without_the_token(self, store: LayerStore, bilm: BiLM) -> None:
+    def test_what_is_known_without_the_token(self, store: LayerCache, bilm: BiLM) -> None:
         """Against the plain model with the token replaced: only what stands around it may matter."""
         sentence = ("the", "play", "was", "naïve", ".")
         occurrences = [Occurrence(sentence, place) for place in range(len(sentence))]
@@ -204,7 +204,7 @@ class TestContexts:
             np.testing.assert_allclose(found[place, :, half:], layers[:, place + 2, half:], atol=2e-3)
             assert np.abs(layers).max() > 0.05
 
-    def test_sentences_are_embedded_once(self, store: LayerStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_sentences_are_embedded_once(self, store: LayerCache, monkeypatch: pytest.MonkeyPatch) -> None:
         occurrences = [Occurrence(("a", "b", "a"), 0), Occurrence(("a", "b", "a"), 2), Occurrence(("c",), 0)]
         done: list[tuple[int, int]] = []
         first = read_contexts(store, occurrences, lambda *progress: done.append(progress))
@@ -214,10 +214,10 @@ class TestContexts:
             raise AssertionError("embedded again")
 
         monkeypatch.setattr(store.embedder, "embed_stream", refuse)
-        again = LayerStore(store.embedder, store.path.parent)
+        again = LayerCache(store.embedder, store.path.parent)
         np.testing.assert_array_equal(read_contexts(again, occurrences), first)
 
-    def test_mixes_keep_the_sides_apart(self, store: LayerStore) -> None:
+    def test_mixes_keep_the_sides_apart(self, store: LayerCache) -> None:
         contexts = np.random.default_rng(0).standard_normal((4, 3, 6)).astype(np.float32)  # (K, L, D)
         select = store.embedder.select
         np.testing.assert_allclose(mix_layers(contexts, select("top")), contexts[:, 2])

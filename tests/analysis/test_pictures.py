@@ -29,8 +29,8 @@ from elmokit.analysis.usage.shift import compare
 from elmokit.analysis.wsd.nearest import ALL, FIRST_SENSE
 from elmokit.analysis.wsd.report import chart_scores
 from elmokit.analysis.wsd.votes import ALL_VIEWS, OWN, PRIOR_ONLY, VECTORS_ONLY
-from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.config import read_task_config
+from elmokit.tasks.experiments.comparison import Comparison, VariantScores
 
 TOKENS = ("They", "play", ".")
 

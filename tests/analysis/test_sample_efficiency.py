@@ -25,9 +25,9 @@ from elmokit.analysis.tasks.sample_efficiency import (
     share_variants,
 )
 from elmokit.errors import InputError
-from elmokit.tasks.comparison import Comparison, VariantScores
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.variants import run_all
+from elmokit.tasks.experiments.comparison import Comparison, VariantScores
+from elmokit.tasks.experiments.variants import run_all
 from tests.tasks.conftest import settings
 from tests.tasks.experiments import build_experiment, run_in_process, write_experiment
 

@@ -12,9 +12,9 @@ from elmokit.analysis.usage.occurrences import Corpus
 from elmokit.analysis.usage.ranking import RankOptions, choose_words, rank_words
 from elmokit.analysis.usage.shift import compare, unit_contexts
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
-from elmokit.tasks.layer_store import LayerStore
 
 WIDTH = 16
 
@@ -97,8 +97,8 @@ class TestCompare:
 
 class TestRanking:
     @pytest.fixture
-    def store(self, bilm: BiLM, tmp_path: Path) -> LayerStore:
-        return LayerStore(Embedder(bilm, threads=1), tmp_path / "layers")
+    def store(self, bilm: BiLM, tmp_path: Path) -> LayerCache:
+        return LayerCache(Embedder(bilm, threads=1), tmp_path / "layers")
 
     @pytest.fixture
     def corpora(self, tmp_path: Path) -> tuple[Corpus, Corpus]:
@@ -113,7 +113,7 @@ class TestRanking:
         return Corpus.find([str(tmp_path / "a.txt")], "tokens"), Corpus.find([str(tmp_path / "b.txt")], "tokens")
 
     def test_the_word_that_moved_comes_first(
-        self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
+        self, store: LayerCache, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 2)  # the and .
         ranked = rank_words(store, corpora, store.embedder.select("all"), RankOptions(min_count=10, max_occurrences=20))
@@ -127,7 +127,7 @@ class TestRanking:
         assert [one.score for one in ranked] == sorted((one.score for one in ranked), reverse=True)
 
     def test_the_figures_are_those_of_a_comparison(
-        self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
+        self, store: LayerCache, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from elmokit.analysis.usage.occurrences import collect, mix_layers, read_contexts
 
@@ -141,7 +141,7 @@ class TestRanking:
             assert one.shift == pytest.approx(found.shift, abs=1e-9)
 
     def test_what_one_text_repeats_does_not_count(
-        self, store: LayerStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, store: LayerCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Half of the first corpus uses `play` in its own way: the halves differ as much as the corpora."""
         odd, even = [
@@ -159,7 +159,7 @@ class TestRanking:
         assert play.score == play.shift - play.floor < 0
 
     def test_halves_are_compared_as_corpora_are(
-        self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
+        self, store: LayerCache, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         from elmokit.analysis.usage.occurrences import collect, mix_layers, read_contexts
 
@@ -174,14 +174,14 @@ class TestRanking:
             assert one.halves[0] == pytest.approx(cdist(a, b, "cosine").mean() - within, abs=1e-9)
 
     def test_a_second_run_embeds_nothing(
-        self, store: LayerStore, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
+        self, store: LayerCache, corpora: tuple[Corpus, Corpus], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("elmokit.analysis.usage.ranking.COMMON_TYPES", 2)
         options = RankOptions(min_count=10, max_occurrences=12)
         first = rank_words(store, corpora, store.embedder.select("top"), options)
         done: list[int] = []
         again = rank_words(
-            LayerStore(store.embedder, store.path.parent),
+            LayerCache(store.embedder, store.path.parent),
             corpora,
             store.embedder.select("top"),
             options,
@@ -198,6 +198,6 @@ class TestRanking:
         assert choose_words((first, second), RankOptions(max_words=1)) == ["light"]
         assert choose_words((first, second), RankOptions(min_count=5, max_words=9))[2] == "rare"
 
-    def test_no_word_is_frequent_enough(self, store: LayerStore, corpora: tuple[Corpus, Corpus]) -> None:
+    def test_no_word_is_frequent_enough(self, store: LayerCache, corpora: tuple[Corpus, Corpus]) -> None:
         with pytest.raises(InputError, match=r"no word occurs 20 times in both a.txt and b.txt: give more text"):
             rank_words(store, corpora, store.embedder.select("top"))

@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 
 from elmokit.analysis.report import Chart, Table
 from elmokit.analysis.tasks.variants import MIXING, PLACEMENT, Study, analyze_mixing, report_study
-from elmokit.tasks.comparison import Comparison, VariantScores
+from elmokit.tasks.experiments.comparison import Comparison, VariantScores
+from elmokit.tasks.experiments.variants import BASELINE, Experiment, Runs, run_all
 from elmokit.tasks.registry import TASKS
-from elmokit.tasks.variants import BASELINE, Experiment, Runs, run_all
 from tests.tasks.experiments import build_experiment, run_in_process, write_experiment
 
 

@@ -14,19 +14,19 @@ from elmokit.analysis.usage.analyze import UsageOptions, analyze_senses
 from elmokit.analysis.usage.groups import induce
 from elmokit.analysis.usage.occurrences import Corpus, check_word, collect
 from elmokit.analysis.wsd.data import read_wsd_data
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.tasks.config import read_task_config
 from elmokit.tasks.coref.files import read_documents
-from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.ner.reader import read_entities
 from elmokit.tasks.nli.reader import read_nli
 from elmokit.tasks.qa.reader import read_squad
 from elmokit.tasks.registry import TASKS, find_task
 from elmokit.tasks.runner import TaskFiles, train_task
+from elmokit.tasks.saved import load_task
 from elmokit.tasks.sentiment.reader import read_sentiment_labels, read_sst
 from elmokit.tasks.sets import read_sets
 from elmokit.tasks.srl import files as srl
-from elmokit.tasks.trained import load_trained
 from elmokit.tasks.words import WordTable, build_table, read_vectors
 from tests.campaign.row import Kit, Row, row
 
@@ -104,10 +104,10 @@ TASK: list[Row] = [
     ),
     row("task-config-none", lambda k: read_task_config("ner", None), "preset|None", ConfigError),
     row("task-settings", lambda k: TASKS["ner"].read_settings({"width": 3}), "ner|width", ConfigError),
-    row("load-trained-missing", lambda k: load_trained(k.file("no")), "does not exist|task train", FormatError),
-    row("load-trained-model", lambda k: load_trained(k.file("model")), "model|task model", FormatError),
-    row("load-trained-version", lambda k: load_trained(k.file("task")), "elmokit-task 9", FormatError),
-    row("load-trained-none", lambda k: load_trained(None), "path (None)", ConfigError),
+    row("load-trained-missing", lambda k: load_task(k.file("no")), "does not exist|task train", FormatError),
+    row("load-trained-model", lambda k: load_task(k.file("model")), "model|task model", FormatError),
+    row("load-trained-version", lambda k: load_task(k.file("task")), "elmokit-task 9", FormatError),
+    row("load-trained-none", lambda k: load_task(None), "path (None)", ConfigError),
     row("sets-nothing", lambda k: _sets(k, train=[]), "no training files", InputError),
     row("sets-no-dev", lambda k: _sets(k, dev=[]), "no dev files", InputError),
     row("sets-missing", lambda k: _sets(k, train=["no.conll"]), "no.conll", InputError),
@@ -116,9 +116,9 @@ TASK: list[Row] = [
     row("vectors-missing", lambda k: read_vectors(k.file("no.txt")), "no.txt", InputError),
     row("table-twice", lambda k: WordTable(["a", "a"]), "twice", InputError),
     row("table-width", lambda k: build_table({}, [], width=0, min_count=1, seed=0), "width", ConfigError),
-    row("store-carry", lambda k: LayerStore(Embedder(k.bilm, state="carry"), k.new("s")), "state 'carry'", ConfigError),
-    row("store-token", lambda k: LayerStore(k.embedder, k.new("s")).prepare([["a", 3]]), "token 1|3 (int)", InputError),
-    row("store-read", lambda k: LayerStore(k.embedder, k.new("s")).read(["never"]), "never", InputError),
+    row("store-carry", lambda k: LayerCache(Embedder(k.bilm, state="carry"), k.new("s")), "state 'carry'", ConfigError),
+    row("store-token", lambda k: LayerCache(k.embedder, k.new("s")).prepare([["a", 3]]), "token 1|3 (int)", InputError),
+    row("store-read", lambda k: LayerCache(k.embedder, k.new("s")).read(["never"]), "never", InputError),
 ]
 
 ANALYSIS: list[Row] = [

@@ -38,7 +38,12 @@ SPEAKERS = {
     "embedding/bulk.py": ("embed",),
     "embedding/journal.py": ("embed",),
     "tasks/runner.py": ("task train", "task compare", "analyze mixing", "analyze sample-efficiency"),
-    "tasks/variants.py": ("task compare", "analyze mixing", "analyze placement", "analyze sample-efficiency"),
+    "tasks/experiments/variants.py": (
+        "task compare",
+        "analyze mixing",
+        "analyze placement",
+        "analyze sample-efficiency",
+    ),
     "analysis/neighbors/search.py": ("analyze neighbors",),
     "analysis/neighbors/build.py": ("analyze neighbors",),
     "analysis/neighbors/contexts.py": ("analyze neighbors",),
@@ -52,6 +57,7 @@ OWN_COMMAND = {
     "training/pretraining.py": {"--init": "pretrain", "--vocab": "pretrain"},
     "training/run.py": {"--output": "pretrain", "--init": "pretrain", "--skip-tokens": "pretrain"},
     "training/run_text.py": {"--skip-tokens": "pretrain", "--vocab": "pretrain", "--errors": "corpus shard"},
+    "tasks/sentiment/labeled.py": {"--set": "task train"},
     "training/loop.py": {"--init": "pretrain"},
     "recognize.py": {"--resume": "pretrain", "--model": "embed", "--vocab": "pretrain", "--index": "analyze neighbors"},
 }

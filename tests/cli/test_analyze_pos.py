@@ -14,8 +14,8 @@ import elmokit
 from elmokit.analysis.embed import layers_of
 from elmokit.analysis.probes.pos import pos_task
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.model.bilm import BiLM
-from elmokit.tasks.layer_store import LayerStore
 from tests.analysis.test_layer_weights import write_model
 from tests.analysis.test_pos import row, write
 from tests.running import Call, assert_help_has_examples, assert_one_line
@@ -110,7 +110,7 @@ def test_layers_are_computed_once(pos: Call, monkeypatch: pytest.MonkeyPatch, fo
         "dev": 12,
         "test": 12,
     }
-    store = LayerStore(Embedder.from_pretrained(folder / "model", threads=1))
+    store = LayerCache(Embedder.from_pretrained(folder / "model", threads=1))
     tokens = [line.split("\t")[1] for line in (folder / "bank/tiny-train.conllu").read_text().split("\n")[:4]]
     assert store.read([token.replace("``", '"') for token in tokens]).shape[1] == 4
 

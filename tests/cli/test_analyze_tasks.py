@@ -14,8 +14,8 @@ from elmokit.cli.progress import describe_run, runs_bar
 from elmokit.embedding.embedder import Embedder
 from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
-from elmokit.tasks import variants
-from elmokit.tasks.processes import run_parallel
+from elmokit.tasks.experiments import variants
+from elmokit.tasks.experiments.processes import run_parallel
 from tests.cli.conftest import Terminal
 from tests.running import Call, command_runner
 from tests.tasks.experiments import run_in_process, write_experiment
@@ -91,9 +91,9 @@ def test_compare_keeps_to_its_threads(folder: Path, run: Call, monkeypatch: pyte
         numbers.append(number)
         return side_by_side(commands, number=number, lock=lock)
 
-    def load_note(model: str, *, threads: int | None) -> Any:
+    def load_note(model: str, *, threads: int | None, **extra: Any) -> Any:
         numbers.append(threads or 0)
-        return build(model, threads=threads)
+        return build(model, threads=threads, **extra)
 
     monkeypatch.setattr(variants, "run_parallel", note)
     monkeypatch.setattr(Embedder, "from_pretrained", load_note)

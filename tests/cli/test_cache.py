@@ -3,16 +3,17 @@
 import json
 import os
 from pathlib import Path
+from shutil import copytree
 
 import numpy as np
 import pytest
 
 from elmokit.analysis.neighbors.build import open_index
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.embedding.store import LOCK
 from elmokit.formats.published import PUBLISHED
 from elmokit.locks import FolderLock
-from elmokit.tasks.layer_store import LayerStore
 from tests.conftest import build_tiny
 from tests.running import Call, assert_help_has_examples, assert_one_line
 
@@ -35,7 +36,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for suffix in (".partial", ".partial.origin"):
         (folder / "small" / f"{SMALL[1]}{suffix}").write_bytes(b"x" * 50)
     embedder = Embedder(build_tiny("softmax"))
-    LayerStore(embedder).prepare([["the", "play"], ["a", "model", "."]])
+    LayerCache(embedder).prepare([["the", "play"], ["a", "model", "."]])
     (tmp_path / "corpus.txt").write_text("the play was\nthe play .\n")
     index = open_index(embedder, tmp_path / "corpus.txt")
     (index.path / "approximate").mkdir()
@@ -145,11 +146,21 @@ def test_what_is_being_written_stays(own: Path, run: Call) -> None:
 
 def test_layers_are_made_again_after_clearing(own: Path, run: Call) -> None:
     embedder = Embedder(build_tiny("softmax"))
-    before = LayerStore(embedder).read(["the", "play"]).copy()
+    before = LayerCache(embedder).read(["the", "play"]).copy()
     assert run("cache", "clear", "layers", "--yes").returncode == 0
-    store = LayerStore(embedder)
+    store = LayerCache(embedder)
     assert store.prepare([["the", "play"]]) == 1
     assert np.allclose(store.read(["the", "play"]), before, atol=1e-2)
+
+
+def test_layers_of_every_precision_are_listed_and_cleared(own: Path, run: Call) -> None:
+    layers = next((own / "layers").iterdir())
+    other = layers.with_name(layers.name.replace("float32", "bfloat16-avx512bf16"))
+    copytree(layers, other)
+    listed = json.loads(run("cache", "--json").stdout)["items"]
+    assert [item["name"] for item in listed if item["kind"] == "layers"] == sorted([layers.name, other.name])
+    assert run("cache", "clear", "layers", "--yes").returncode == 0
+    assert not layers.exists() and not other.exists()
 
 
 def test_clearing_asks_first(own: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from elmokit.analysis.page import write_report
 from elmokit.analysis.report import Report
 from elmokit.cli.disk import describe_disk_error
 from elmokit.formats import save
-from elmokit.tasks.trained import BilmUse, TrainedTask
+from elmokit.tasks.pipeline import BilmUse, TaskPipeline
 from tests.conftest import build_tiny
 from tests.running import Call, assert_one_line
 from tests.small_disk import small_disk
@@ -131,7 +131,7 @@ def test_files_have_the_mode_of_the_umask(umask: int, mode: int, folder: Path, r
     assert {name: found for name, found in modes.items() if found != mode} == {}
 
 
-def _trained(folder: Path) -> TrainedTask:
+def _trained(folder: Path) -> TaskPipeline:
     import torch
 
     from elmokit.formats.parts import fingerprint
@@ -140,7 +140,7 @@ def _trained(folder: Path) -> TrainedTask:
     from tests.tasks.conftest import settings
 
     bilm = build_tiny("softmax")
-    return TrainedTask(
+    return TaskPipeline(
         TASKS["ner"],
         settings(elmo={"tuned": 0.1}),
         {"tags": ["O", "U-PER"]},

@@ -24,7 +24,7 @@ from elmokit.formats import fingerprint, load, native, save
 from elmokit.recognize import identify, is_run, near_names, recognize
 from elmokit.tasks.registry import TASKS
 from elmokit.tasks.runner import TaskFiles, train_task
-from elmokit.tasks.trained import is_task_model, load_trained
+from elmokit.tasks.saved import is_task_model, load_task
 from elmokit.text.input_kind import read_shard_summary
 from elmokit.text.vocabulary import is_vocabulary, write_vocabulary
 from tests.conftest import WORDS, build_tiny
@@ -252,7 +252,7 @@ def test_a_finished_run_stands_for_its_model(zoo: Path, run: Call) -> None:
     assert fingerprint(load(zoo / "run")) == fingerprint(load(zoo / "run" / "model"))
     done = run("info", "run", "--json")
     assert done.returncode == 0 and Path(json.loads(done.stdout)["path"]) == Path("run/model")
-    assert load_trained(zoo / "taskrun").table.words == load_trained(zoo / "taskrun/model").table.words
+    assert load_task(zoo / "taskrun").table.words == load_task(zoo / "taskrun/model").table.words
     own, model = (run("task", "evaluate", "ner", name, "ner.conll") for name in ("taskrun", "taskrun/model"))
     assert (own.returncode, own.stdout) == (0, model.stdout)
 

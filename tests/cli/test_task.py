@@ -1,85 +1,37 @@
 """`elmokit task train | evaluate | predict` of all seven tasks as a user meets them, on files of a few lines."""
 
+import csv
 import json
+import sys
+from collections.abc import Iterator
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from elmokit.cli.main import app
-from elmokit.tasks import evaluation
+from elmokit.cli.task_inputs import InputReader
+from elmokit.embedding.embedder import Embedder
+from elmokit.formats import save
+from elmokit.tasks import evaluation, pipeline
 from elmokit.tasks.evaluation import Evaluation
 from elmokit.tasks.registry import find_task
 from elmokit.tasks.scorer_files import FILE_NAMES
 from elmokit.tasks.tag.reader import TagExample
 from tests.cli.conftest import Terminal
+from tests.conftest import build_tiny
 from tests.running import Call, assert_help_has_examples, assert_one_line
+from tests.tasks.small_files import FILES, NER, RAW, SIZES, SRL, TASKS, train_small
 
 pytestmark = pytest.mark.slow  # a model of each task is trained first
-
-NER = "Ada\tB-PER\nsaw\tO\nParis\tB-LOC\n.\tO\n\nBob\tB-PER\nleft\tO\n.\tO\n"
-TAGS = "Ada PROPN\nsaw VERB\nParis PROPN\n. PUNCT\n\nBob PROPN\nleft VERB\n. PUNCT\n"
-TREES = "(3 (2 It) (3 (3 works) (2 .)))\n(1 (2 It) (1 (1 fails) (2 .)))\n"
-PAIRS = [("A dog runs .", "An animal moves .", "entailment"), ("A dog runs .", "It sleeps .", "contradiction")]
-NLI = "".join(json.dumps({"sentence1": a, "sentence2": b, "gold_label": label}) + "\n" for a, b, label in PAIRS)
-CONTEXT = "Ada was born in London. She wrote to Charles."
-QUESTIONS = [("Where was Ada born?", "London"), ("To whom did she write?", "Charles")]
-QA = json.dumps({
-    "version": "1.1",
-    "data": [{"title": "Ada", "paragraphs": [{"context": CONTEXT, "qas": [
-        {"id": str(number), "question": question, "answers": [{"text": text, "answer_start": CONTEXT.index(text)}]}
-        for number, (question, text) in enumerate(QUESTIONS)
-    ]}]}],
-})  # fmt: skip
-SRL = "".join(
-    f"doc\t0\t{number}\t{word}\tX\t*\t{lemma}\t{sense}\t{role}\n"
-    for number, (word, lemma, sense, role) in enumerate(
-        [
-            ("Ada", "-", "-", "(ARG0*)"),
-            ("saw", "see", "see.01", "(V*)"),
-            ("Bob", "-", "-", "(ARG1*)"),
-            (".", "-", "-", "*"),
-        ]
-    )
-)
-COREF = "#begin document (d); part 000\n" + "".join(
-    f"d 0 {number} {word} X * - - - - * {mention}\n" + ("\n" if word == "." else "")
-    for number, (word, mention) in enumerate(
-        [("Ada", "(1)"), ("slept", "-"), (".", "-"), ("She", "(1)"), ("woke", "-"), (".", "-")]
-    )
-) + "#end document\n"  # fmt: skip
-FILES = {
-    "ner": ("data.conll", NER),
-    "sentiment": ("trees.txt", TREES),
-    "nli": ("pairs.jsonl", NLI),
-    "qa": ("squad.json", QA),
-    "srl": ("roles.gold_conll", SRL),
-    "coref": ("story.v4_gold_conll", COREF),
-    "tag": ("words.columns", TAGS),
-}
-SIZES = ["--set", "elmo.place=none", "--set", "num_epochs=1", "--set", "words.width=4", "--set", "words.min_count=1"]
-RAW = {
-    "ner": ["Ada saw Paris."],
-    "sentiment": ["It works."],
-    "nli": ["A dog runs .", "It sleeps ."],
-    "qa": [CONTEXT, "Where was Ada born?"],
-    "srl": ["Ada saw Bob."],
-    "coref": ["Ada slept. She woke."],
-    "tag": ["Ada saw Paris."],
-}
-TASKS = list(FILES)
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the files and a trained model of every task."""
     folder = tmp_path_factory.mktemp("tasks")
-    for name, (file, text) in FILES.items():
-        path = folder / file
-        path.write_text(text, encoding="utf-8")
-        words = ["task", "train", name, "--train", str(path), "--dev", str(path), "--output", str(folder / name)]
-        app([*words, *SIZES, "--threads", "1"], standalone_mode=False)
+    for name in FILES:
+        train_small(folder, name)
     return folder
 
 
@@ -171,16 +123,25 @@ def test_fields_may_be_named(run: Call, name: str) -> None:
 def test_files_and_stdin_give_what_arguments_give(folder: Path, run: Call, name: str) -> None:
     text = "\t".join(RAW[name]) + "\n"
     (folder / "raw.txt").write_text(text, encoding="utf-8")
-    expected = predict(run, name, *RAW[name])
-    assert predict(run, name, "--input-file", "raw.txt") == expected
-    assert predict(run, name, "--input-file", "-", stdin=text) == expected
+    (expected,) = predict(run, name, *RAW[name])
+    for words, place in ((["raw.txt"], "raw.txt"), (["-"], "standard input")):
+        (found,) = predict(run, name, "--input-file", *words, stdin=text)
+        assert found.pop("id") == (place if name == "coref" else 1)
+        if name == "coref":
+            found["text"] = found["text"].rstrip("\n")
+        assert found == expected
 
 
 def test_a_file_is_a_document_of_coref_and_a_text_a_line_elsewhere(folder: Path, run: Call) -> None:
     (folder / "lines.txt").write_text("Ada slept.\n\nShe woke.\n", encoding="utf-8")
     (document,) = predict(run, "coref", "--input-file", "lines.txt")
     assert document["sentences"] == [["Ada", "slept", "."], ["She", "woke", "."]]
-    assert len(predict(run, "ner", "--input-file", "lines.txt")) == 2
+    lines = predict(run, "ner", "--input-file", "lines.txt")
+    assert [(line["index"], line["id"], line["tokens"]) for line in lines] == [
+        (0, 1, ["Ada", "slept", "."]),
+        (1, 2, []),
+        (2, 3, ["She", "woke", "."]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -192,13 +153,147 @@ def test_a_file_is_a_document_of_coref_and_a_text_a_line_elsewhere(folder: Path,
         ("nli", ["--premise", "one"], "nli reads premise and hypothesis, but this gives premise."),
         ("nli", ["--context", "one", "--question", "two"], "but this gives context and question."),
         ("qa", ["--context", "one", "--question", "two", "three"], "qa reads context and question: give them as"),
-        ("nli", ["--input-file", "trees.txt"], "but trees.txt, line 1, has 1 field"),
     ],
 )
 def test_what_is_missing_is_named(run: Call, name: str, words: list[str], said: str) -> None:
     done = run("task", "predict", name, f"{name}/model", *words)
     told = " ".join(done.stderr.replace("│", " ").split())
     assert done.returncode == 2 and said in told, told
+
+
+# --- Inputs and outputs of predict -----------------------------------------------------------------------------------
+
+
+def say(run: Call, name: str, *words: str, stdin: str = "") -> str:
+    done = run("task", "predict", f"{name}/model", *words, stdin=stdin)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_the_name_of_the_task_may_be_left_out(run: Call, name: str) -> None:
+    assert say(run, name, *RAW[name]) == run("task", "predict", name, f"{name}/model", *RAW[name]).stdout
+    assert say(run, name, *RAW[name], "--json") == say(run, name, *RAW[name], "--format", "json")
+
+
+def test_the_name_of_another_task_is_refused(run: Call) -> None:
+    assert_one_line(run("task", "predict", "srl", "ner/model", "Ada ."), "ner/model is a model of ner, not of srl")
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_any_number_of_texts(run: Call, name: str) -> None:
+    one = predict(run, name, *RAW[name])
+    assert predict(run, name, *RAW[name], *RAW[name]) == [*one, one[0] | {"index": 1}]
+
+
+def test_precision_reaches_the_bilm(folder: Path, run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a frozen biLM, in `predict` and `evaluate`; a tuned one is refused."""
+    save(build_tiny("characters"), folder / "bilm")
+    seen: list[str] = []
+    original = Embedder.__init__
+
+    def listen(self: Embedder, *args: Any, **extra: Any) -> None:
+        original(self, *args, **extra)
+        seen.append(self.precision)
+
+    monkeypatch.setattr(Embedder, "__init__", listen)
+    for place in ("frozen", "tuned"):
+        (folder / place).mkdir()
+        tuned = ["--set", "elmo.tuned=1"] if place == "tuned" else []
+        train_small(folder / place, "ner", "--set", "elmo.place=input", "--model", str(folder / "bilm"), *tuned)
+    files, calls = [FILES["ner"][0]], []
+    for words in (["predict", "frozen/ner", "Ada saw Paris ."], ["evaluate", "ner", "frozen/ner", *files]):
+        for given in ([], ["--precision", "int8"]):
+            seen.clear()
+            assert run("task", *words, *given).returncode == 0
+            calls.append(list(seen))
+    assert calls == [["float32"], ["int8"], ["float32"], ["int8"]]
+    done = run("task", "predict", "tuned/ner", "Ada .", "--precision", "int8")
+    assert_one_line(done, "precision int8 is for a frozen biLM")
+
+
+def test_json_lines_have_ids(folder: Path, run: Call) -> None:
+    lines = [{"id": "a", "text": "Ada slept. She woke."}, {"id": 2, "sentences": [["Ada", "slept", "."]]}, {"text": ""}]
+    (folder / "documents.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    found = predict(run, "coref", "--input-file", "documents.jsonl")
+    assert [(one["id"], len(one["tokens"])) for one in found] == [("a", 6), (2, 3), (3, 0)]
+
+
+def test_lines_of_several_files_are_told_apart(folder: Path, run: Call) -> None:
+    for name in ("a.txt", "b.txt"):
+        (folder / name).write_text("Ada .\n\nBob .\n", encoding="utf-8")
+    found = predict(run, "ner", "--input-file", "a.txt", "--input-file", "b.txt")
+    assert [one["id"] for one in found] == [f"{name}:{number}" for name in ("a.txt", "b.txt") for number in (1, 2, 3)]
+
+
+def test_tokens_are_not_split(run: Call) -> None:
+    (found,) = predict(run, "ner", "--input-file", "-", "--input", "tokens", stdin="can't stop. now\n")
+    assert found["tokens"] == ["can't", "stop.", "now"]
+    (found,) = predict(run, "ner", "can't stop. now", "--input", "tokens")
+    assert found["tokens"] == ["can't", "stop.", "now"]
+
+
+BAD = b"""{"id": 1, "text": "Ada ."}
+{"id": 2}
+nonsense
+{"id": 4, "text": "\xff"}
+{"id": [], "text": "x"}
+{"text": "Bob ."}
+"""
+
+
+def test_a_bad_line_stops_with_its_number(folder: Path, run: Call) -> None:
+    (folder / "bad.jsonl").write_bytes(BAD)
+    done = run("task", "predict", "ner/model", "--input-file", "bad.jsonl", "--json")
+    assert done.returncode == 1
+    assert done.stderr.startswith("elmokit: bad.jsonl, line 2, the object has none of them: give one of text")
+    (folder / "pairs.txt").write_text("one\ttwo\nthree\n", encoding="utf-8")
+    done = run("task", "predict", "nli/model", "--input-file", "pairs.txt", "--json")
+    assert "pairs.txt, line 2, has 1 field, but nli reads premise and hypothesis: put a tab between" in done.stderr
+
+
+def test_bad_lines_are_skipped_and_named(folder: Path, run: Call) -> None:
+    (folder / "bad.jsonl").write_bytes(BAD)
+    done = run("task", "predict", "ner/model", "--input-file", "bad.jsonl", "--json", "--errors", "skip")
+    assert done.returncode == 0
+    assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 6]
+    assert [f"line {number}, " in done.stderr for number in range(1, 7)] == [False, True, True, True, True, False]
+    assert done.stderr.endswith("elmokit: skipped 4 bad lines\n")
+
+
+def test_records_are_printed_as_they_come(run: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline, "WINDOW_TOKENS", 1)
+    shown: list[int] = []
+    original = InputReader.read_files
+
+    def read(self: InputReader, names: Any) -> Iterator[Any]:
+        for item in original(self, names):
+            shown.append(sys.stdout.getvalue().count("\n"))
+            yield item
+
+    monkeypatch.setattr(InputReader, "read_files", read)
+    run("task", "predict", "ner/model", "--input-file", "-", "--json", stdin="Ada .\nBob .\nAda .\n")
+    assert shown == [0, 1, 2]
+
+
+@pytest.mark.parametrize("name", ["sentiment", "nli", "qa"])
+def test_classes_have_no_columns(run: Call, name: str) -> None:
+    for format, remedy in (("conll", "choose text, json"), ("transformers", "choose json")):
+        assert_one_line(run("task", "predict", f"{name}/model", *RAW[name], "--format", format), name, remedy)
+
+
+@pytest.mark.parametrize("name", TASKS)
+def test_csv_has_a_header_and_rows_of_its_width(run: Call, name: str) -> None:
+    rows = list(csv.reader(say(run, name, *RAW[name], *RAW[name], "--format", "csv").splitlines()))
+    assert rows[0][:2] == ["index", "id"] and {len(row) for row in rows} == {len(rows[0])}
+    assert {row[0] for row in rows[1:]} <= {"0", "1"}
+
+
+def test_several_answers(run: Call) -> None:
+    (found,) = predict(run, "qa", *RAW["qa"], "--num-best", "3")
+    scores = [answer["score"] for answer in found["answers"]]
+    assert len(scores) == 3 and scores == sorted(scores, reverse=True)
+    assert_one_line(run("task", "predict", "ner/model", "Ada .", "--num-best", "2"), "ner predicts one answer")
 
 
 @pytest.mark.parametrize(

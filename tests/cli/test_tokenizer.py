@@ -9,9 +9,9 @@ from elmokit.config import TokenizerConfig
 from elmokit.formats import load, save
 from elmokit.model.bilm import BiLM
 from elmokit.text.tokenizers import EXTERNAL, OWN
-from tests.cli.test_task import FILES as TASK_FILES
-from tests.cli.test_task import RAW, SIZES
 from tests.running import Call, assert_one_line
+from tests.tasks.small_files import FILES as TASK_FILES
+from tests.tasks.small_files import RAW, SIZES
 from tests.training.runs import BASE, merge
 
 TEXT = "".join(

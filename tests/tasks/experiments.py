@@ -1,20 +1,17 @@
 """Experiments of a moment for the tests of variants: tiny data, a tiny biLM, runs in this process."""
 
-import io
 import json
 import threading
 from collections.abc import Sequence
-from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from elmokit.cli.main import app
 from elmokit.errors import ElmokitError
-from elmokit.tasks import processes
-from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.variants import Experiment
+from elmokit.tasks.experiments import processes, single_run
+from elmokit.tasks.experiments.variants import Experiment
+from elmokit.tasks.ner.task import Ner
 from tests.tasks.conftest import BASE, merge, write_data
 
 
@@ -38,10 +35,11 @@ def run_in_process(patch: pytest.MonkeyPatch, cache: Path) -> list[str]:
     alone = threading.Lock()
 
     def launch(command: Sequence[str], lock: int | None, under_way: object) -> tuple[int, str]:
-        names.append(Path(command[command.index("--output") + 1]).name)
-        with alone, redirect_stdout(io.StringIO()):
+        assert command[1:3] == ["-m", single_run.__name__]
+        names.append(Path(json.loads(command[3])["files"]["output"]).name)
+        with alone:
             try:
-                app(list(command[3:]), standalone_mode=False)
+                single_run.run(command[3])
             except ElmokitError as error:
                 return 1, f"elmokit: {error}\n"
         return 0, ""

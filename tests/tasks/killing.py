@@ -14,12 +14,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from elmokit.embedding import layer_cache
 from elmokit.embedding.embedder import Embedder
-from elmokit.embedding.store_writer import StoreWriter
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.formats import load, save
-from elmokit.tasks import layer_store
-from elmokit.tasks.layer_store import LayerStore
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import train_task
 from tests.conftest import build_tiny
 from tests.killing import Moments, in_fork, where
@@ -62,13 +61,13 @@ def digest(path: Path) -> str:
 def kill_store(folder: Path, num_points: int) -> list[dict[str, Any]]:
     """A commit behind every sentence, kills spread over the run."""
     save(build_tiny("characters"), folder / "bilm")
-    layer_store._COMMIT_SECONDS = -1.0
+    layer_cache._COMMIT_SECONDS = -1.0
 
     def prepare(output: Path, deadly: int | None = None) -> dict[str, Any]:
-        store = LayerStore(Embedder(load(folder / "bilm"), threads=1), output)
-        kept = len(store._records)
+        store = LayerCache(Embedder(load(folder / "bilm"), threads=1), output)
+        kept = len(store._places)
         moments = Moments(output, deadly)
-        moments.count(StoreWriter, "add")
+        moments.count(layer_cache, "_key")
         prepared = store.prepare(SENTENCES)
         layers = [store.read(tokens).tolist() for tokens in SENTENCES]
         return {"kept": kept, "prepared": prepared, "layers": layers, "moments": len(moments.names)}
@@ -93,7 +92,7 @@ def kill_runs(folder: Path, kind: str, num_points: int) -> list[dict[str, Any]]:
 
     def train(output: Path, deadly: int | None = None) -> list[str]:
         moments = TrainingMoments(output, deadly)
-        moments.count(StoreWriter, "add")
+        moments.count(layer_cache, "_key")
         own = files(data, output / "run", layers_folder=output / "layers", resume=True)
         train_task(Ner(), settings(**KINDS[kind]), own)
         return moments.names

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
 
-from elmokit.tasks.nli.model import Nli
 from elmokit.tasks.nli.reader import NliExample
-from elmokit.tasks.sentiment.model import Sentiment
+from elmokit.tasks.nli.task import Nli
 from elmokit.tasks.sentiment.reader import SentimentExample
+from elmokit.tasks.sentiment.task import Sentiment
 
 SENTENCES = [SentimentExample(("good",), label) for label in (4, 0, 4)]
 PAIRS = [NliExample(("a",), ("b",), label) for label in ("entailment", "neutral", "contradiction")]

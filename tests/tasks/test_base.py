@@ -1,9 +1,9 @@
 """What every task can do with its examples."""
 
 from elmokit.tasks.coref.document import CorefDocument
-from elmokit.tasks.coref.model import Coref
-from elmokit.tasks.nli.model import Nli
+from elmokit.tasks.coref.task import Coref
 from elmokit.tasks.nli.reader import NliExample
+from elmokit.tasks.nli.task import Nli
 
 
 def test_sentences_are_those_of_all_texts_without_empty_ones() -> None:

@@ -10,12 +10,12 @@ import pytest
 import torch
 
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import InputError
 from elmokit.model.bilm import BiLM
 from elmokit.tasks.batches import EpochBatches, Text, TokenBatch, TokenLookup, in_order
 from elmokit.tasks.config import ElmoSettings
 from elmokit.tasks.inputs import ElmoInputs
-from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.words import WordTable
 
 TABLE = WordTable(["the", "play", "was", "."])
@@ -28,14 +28,14 @@ TOKENS = [[token for sentence in text for token in sentence] for text in TEXTS]
 
 
 @pytest.fixture
-def store(bilm: BiLM, tmp_path: Path) -> LayerStore:
-    found = LayerStore(Embedder(bilm, threads=1), tmp_path)
+def store(bilm: BiLM, tmp_path: Path) -> LayerCache:
+    found = LayerCache(Embedder(bilm, threads=1), tmp_path)
     found.prepare(sentence for text in TEXTS for sentence in text if sentence)
     return found
 
 
 def plain() -> TokenLookup:
-    return TokenLookup(TABLE, store=None, indexer=None)
+    return TokenLookup(TABLE)
 
 
 def test_masks_rows_and_characters() -> None:
@@ -62,8 +62,8 @@ def test_tokens_that_no_utf8_can_write() -> None:
     assert types.rows.tolist() == [[1, 0]]
 
 
-def test_layers_stand_at_the_tokens_of_their_own_sentence(store: LayerStore) -> None:
-    batch = TokenLookup(TABLE, store=store, indexer=None).batch(TEXTS)
+def test_layers_stand_at_the_tokens_of_their_own_sentence(store: LayerCache) -> None:
+    batch = TokenLookup(TABLE, layers_shape=(store.num_layers, store.width)).batch(TEXTS, store.read)
     assert batch.layers is not None
     assert batch.layers.dtype == torch.float32
     assert batch.layers.shape == (3, 3, 6, store.width)
@@ -76,10 +76,10 @@ def test_layers_stand_at_the_tokens_of_their_own_sentence(store: LayerStore) -> 
 @pytest.mark.parametrize("kind", ["softmax", "tokens", "bare"])
 def test_a_live_model_gives_what_the_store_has(kind: str, tiny: Callable[[str], BiLM], tmp_path: Path) -> None:
     bilm = tiny(kind)
-    store = LayerStore(Embedder(bilm, threads=1), tmp_path)
+    store = LayerCache(Embedder(bilm, threads=1), tmp_path)
     store.prepare(sentence for text in TEXTS for sentence in text if sentence)
-    kept = TokenLookup(TABLE, store=store, indexer=None).batch(TEXTS)
-    live = TokenLookup(TABLE, store=None, indexer=bilm.indexer).batch(TEXTS)
+    kept = TokenLookup(TABLE, layers_shape=(store.num_layers, store.width)).batch(TEXTS, store.read)
+    live = TokenLookup(TABLE, indexer=bilm.indexer).batch(TEXTS)
     assert live.layers is None and live.live is not None and kept.layers is not None
     assert live.live.char_ids.shape[:2] == (5, 3)
     inputs = [
@@ -98,9 +98,9 @@ def test_an_example_without_tokens_is_refused(empty: Text) -> None:
         plain().batch([(("a",),), empty])
 
 
-def test_a_sentence_that_was_not_prepared(store: LayerStore) -> None:
+def test_a_sentence_that_was_not_prepared(store: LayerCache) -> None:
     with pytest.raises(InputError, match="'never seen' was not embedded"):
-        TokenLookup(TABLE, store=store, indexer=None).batch([(("never", "seen"),)])
+        TokenLookup(TABLE, layers_shape=(3, store.width)).batch([(("never", "seen"),)], store.read)
 
 
 # --- Epochs ----------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ L, D, E = 3, 5, 4
 
 def batch(layers: Tensor | None = None) -> TokenBatch:
     """Two examples of three tokens and one."""
-    plain = TokenLookup(TABLE, store=None, indexer=None).batch([(("the", "play", "x"),), (("was",),)])
+    plain = TokenLookup(TABLE).batch([(("the", "play", "x"),), (("was",),)])
     layers = torch.randn(L, 2, 3, D, generator=torch.Generator().manual_seed(1)) if layers is None else layers
     return TokenBatch(plain.mask, plain.word_rows, plain.types, layers, None)
 
@@ -147,7 +147,7 @@ def test_a_live_model_has_gradients_unless_it_is_frozen(tuned: bool, bilm: BiLM)
     shape = {"num_layers": bilm.config.num_layers, "width": bilm.config.output_dim}
     inputs = build(ElmoInputs(settings, **shape, bilm=bilm))
     texts = [(("The", "play"), ("was", ".")), (("x",),)]
-    given = TokenLookup(TABLE, store=None, indexer=bilm.indexer).batch(texts)
+    given = TokenLookup(TABLE, indexer=bilm.indexer).batch(texts)
     tokens, extra, mask = inputs(given)
     assert extra is not None
     (tokens[mask].square().sum() + extra[mask].square().sum()).backward()
@@ -177,7 +177,7 @@ TOKENS = ("a", "be", "sea", "deed", "a", "naïveté", "extraordinarily", "")
 
 
 def types(*texts: tuple[str, ...]) -> TokenTypes:
-    return TokenLookup(TABLE, store=None, indexer=None).batch([(text,) for text in texts]).types
+    return TokenLookup(TABLE).batch([(text,) for text in texts]).types
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5])

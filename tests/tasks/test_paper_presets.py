@@ -263,7 +263,7 @@ def build(name: str, folder: Path) -> Built:
 
 
 def collate(task: Task[Any], examples: list[Any], labels: Labels, table: WordTable) -> tuple[list[Any], Any]:
-    lookup = TokenLookup(table, store=None, indexer=None)
+    lookup = TokenLookup(table)
     texts = [lookup.batch(each) for each in zip(*map(task.texts, examples), strict=True)]
     texts = [replace(text, layers=0.3 * torch.randn(LAYERS, *text.mask.shape, ELMO)) for text in texts]
     return texts, task.collate(examples, labels, texts)

@@ -17,9 +17,9 @@ from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.engines.choose import resolve_precision
 from elmokit.tasks import runner
-from elmokit.tasks.ner.model import Ner
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import evaluate_task, train_task
-from elmokit.tasks.trained import load_trained
+from elmokit.tasks.saved import load_task
 from elmokit.training.loop import Loop
 from elmokit.training.optim import Optimizer
 from elmokit.training.run_folder import request_finish
@@ -74,7 +74,7 @@ def test_a_run_learns(elmo: dict[str, Any], places: list[str], data: dict[str, A
     assert all(sum(mix["layer_weights"]) == pytest.approx(1) and mix["gamma"] != 1 for mix in result["mixes"])
     assert (tmp_path / "run/model/bilm").is_dir() == elmo.get("tuned", False)
     assert (tmp_path / "layers").exists() == (elmo["place"] != "none" and not elmo.get("tuned"))
-    figures = evaluate_task(load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new"), data["test"])
+    figures = evaluate_task(load_task(tmp_path / "run/model"), data["test"])
     assert figures == result["test"]
 
 
@@ -83,8 +83,9 @@ def test_an_evaluation_tells_how_far_it_is(data: dict[str, Any], tmp_path: Path)
     embedded: list[tuple[int, int]] = []
     predicted: list[tuple[int, int]] = []
     evaluate_task(
-        load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new"),
+        load_task(tmp_path / "run/model"),
         data["test"],
+        layers_folder=tmp_path / "new",
         embedding=lambda *pair: embedded.append(pair),
         predicting=lambda *pair: predicted.append(pair),
     )
@@ -214,13 +215,13 @@ def test_word_vectors_are_taken_from_files(data: dict[str, Any], tmp_path: Path)
     words = {"tuned": False, "min_count": 1000}
     result = train({**data, "vectors": vectors}, tmp_path / "run", {"num_epochs": 1, "words": words})
     assert [file["name"] for file in result["data"]["vectors"]] == ["a.vec", "b.txt"]
-    trained = load_trained(tmp_path / "run/model", layers_folder=data["layers_folder"])
+    trained = load_task(tmp_path / "run/model")
     assert trained.table.words == ("Paris", "visited", "Oslo")
     expected = [[1, 2, 3, 0, 0], [4, 5, 6, 0, 0], [0, 0, 0, 7, 8]]
     assert trained.model.inputs.word_table[1:].tolist() == expected
     one = train({**data, "vectors": vectors}, tmp_path / "few", {"num_epochs": 1, "words": {**words, "max_vectors": 1}})
     assert one["steps"] == 5
-    assert load_trained(tmp_path / "few/model").table.words == ("Paris", "Oslo")
+    assert load_task(tmp_path / "few/model").table.words == ("Paris", "Oslo")
 
 
 # --- Stopping --------------------------------------------------------------------------------------------------------
@@ -459,7 +460,7 @@ def test_training_sentences_without_entities(data: dict[str, Any], tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("Paris B-LOC\n", r"bad\.txt line 1 has 2 columns, expected 4 \(word, POS, chunk, NER tag\)"),
+        ("Paris X Y B-LOC\nOslo B-LOC\n", r"bad\.txt line 2 has 2 columns, expected 4 \(word, POS, chunk, NER tag\)"),
         ("\nParis\tB-LOC\nOslo\tX\n", r"bad\.txt line 3 has the tag 'X', expected O, B-TYPE or I-TYPE"),
         ("\n\n", r"there is no example of ner in .*bad\.txt: give files of this task\.$"),
     ],
@@ -490,7 +491,7 @@ def test_adadelta_and_word_vectors_that_learn(data: dict[str, Any], tmp_path: Pa
     for tuned in (True, False):
         result = train(data, tmp_path / f"{tuned}", {**adadelta, "words": {"tuned": tuned}})
         assert result["steps"] == 5
-        tables[tuned] = load_trained(tmp_path / f"{tuned}/model", bilm=data["bilm"]).model.inputs.word_table
+        tables[tuned] = load_task(tmp_path / f"{tuned}/model", bilm=data["bilm"]).model.inputs.word_table
     assert tables[True].shape == tables[False].shape and not torch.equal(tables[True], tables[False])
 
 
@@ -528,7 +529,7 @@ def test_pipes_are_refused_before_they_hang(data: dict[str, Any], tmp_path: Path
             train({**data, name: pipe}, tmp_path / "run")
     train(data, tmp_path / "run", {"num_epochs": 1})
     with pytest.raises(InputError, match="pipe is a pipe or a device"):
-        evaluate_task(load_trained(tmp_path / "run/model"), pipe)
+        evaluate_task(load_task(tmp_path / "run/model"), pipe)
 
 
 # --- Precision -------------------------------------------------------------------------------------------------------
@@ -539,7 +540,7 @@ def test_auto_is_resolved_once_and_kept(data: dict[str, Any], tmp_path: Path, mo
     auto = {"num_epochs": 1, "elmo": {"precision": "auto"}}
     result = train(data, tmp_path / "auto", auto)
     assert result["config"]["elmo"]["precision"] == fastest
-    assert load_trained(tmp_path / "auto/model").config.elmo.precision == fastest
+    assert load_task(tmp_path / "auto/model").config.elmo.precision == fastest
     train(data, tmp_path / "int8", {"num_epochs": 1, "elmo": {"precision": "int8"}})
     with no_training():
         assert train(data, tmp_path / "int8", auto, resume=True)["config"]["elmo"]["precision"] == "int8"
@@ -552,11 +553,15 @@ def test_auto_is_resolved_once_and_kept(data: dict[str, Any], tmp_path: Path, mo
 def test_a_trained_model_can_run_in_another_precision(data: dict[str, Any], tmp_path: Path) -> None:
     train(data, tmp_path / "run", {"num_epochs": 1})
     for name in ("float32", *rounding_precisions()):
-        loaded = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new", precision=name)
-        assert loaded.store is not None
-        assert loaded.store.embedder.precision == name
+        loaded = load_task(tmp_path / "run/model", precision=name)
+        assert loaded.embedder is not None and loaded.embedder.precision == name
+        assert loaded.config.elmo.precision == name
+        shared = load_task(tmp_path / "run/model", bilm=loaded.embedder)
+        assert shared.embedder is loaded.embedder and shared.config.elmo.precision == name
+        with pytest.raises(ConfigError, match=f"precision is auto, but the embedder has {name}: leave it out"):
+            load_task(tmp_path / "run/model", bilm=loaded.embedder, precision="auto")
     with pytest.raises(ConfigError, match="'half' is unknown: choose float32, bfloat16, int8 or auto"):
-        load_trained(tmp_path / "run/model", precision="half")
+        load_task(tmp_path / "run/model", precision="half")
 
 
 def test_a_tuned_biLM_is_not_rounded(data: dict[str, Any], tmp_path: Path) -> None:
@@ -564,4 +569,4 @@ def test_a_tuned_biLM_is_not_rounded(data: dict[str, Any], tmp_path: Path) -> No
         settings(elmo={"tuned": 1.0, "precision": "int8"})
     train(data, tmp_path / "run", {"num_epochs": 1, "elmo": {"tuned": 1.0}})
     with pytest.raises(ConfigError, match="precision int8 is for a frozen biLM"):
-        load_trained(tmp_path / "run/model", precision="int8")
+        load_task(tmp_path / "run/model", precision="int8")

@@ -16,8 +16,8 @@ from elmokit.tasks.registry import TASKS
 from elmokit.tasks.scorer_files import FILE_NAMES, scorer_files
 from elmokit.tasks.sentiment.reader import SentimentExample
 from elmokit.tasks.spans import Span
-from elmokit.tasks.srl.model import RoleExample
 from elmokit.tasks.srl.reader import SrlExample, read_conll2005
+from elmokit.tasks.srl.task import RoleExample
 from elmokit.tasks.tag.reader import TagExample
 
 WORDS = ("Ann", "saw", "Bob", "run")

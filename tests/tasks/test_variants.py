@@ -13,19 +13,27 @@ from typing import Any
 import numpy as np
 import pytest
 
-from elmokit.embedding.store_writer import StoreWriter
+from elmokit.embedding import layer_cache
 from elmokit.errors import ConfigError, ElmokitError, InputError
 from elmokit.formats import load, save
 from elmokit.formats.parts import fingerprint
 from elmokit.locks import FolderLock
-from elmokit.tasks import processes
-from elmokit.tasks.comparison import Comparison, VariantScores, compare, deviation, mean_text, p_text, setting_text
-from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.processes import launch, run_parallel
+from elmokit.tasks.experiments import processes
+from elmokit.tasks.experiments.comparison import (
+    Comparison,
+    VariantScores,
+    compare,
+    deviation,
+    mean_text,
+    p_text,
+    setting_text,
+)
+from elmokit.tasks.experiments.processes import launch, run_parallel
+from elmokit.tasks.experiments.significance import paired_bootstrap
+from elmokit.tasks.experiments.variants import BASELINE, RunDone, Variant, read_predictions, run_all, save_random
+from elmokit.tasks.ner.task import Ner
 from elmokit.tasks.runner import TaskFiles, train_task
-from elmokit.tasks.significance import paired_bootstrap
 from elmokit.tasks.subsets import draw_share, share_size
-from elmokit.tasks.variants import BASELINE, RunDone, Variant, read_predictions, run_all, save_random
 from tests.conftest import build_tiny
 from tests.tasks.conftest import files, settings, write_entities
 from tests.tasks.experiments import build_experiment, run_in_process, write_experiment
@@ -191,18 +199,18 @@ def test_a_done_run_of_something_else_is_refused(folder: Path, launched: list[st
 def test_layers_are_there_before_the_runs(folder: Path, launched: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Also for shares of the data, of which every seed draws its own."""
     own, embedded = processes.launch, []
-    add = StoreWriter.add
+    append = layer_cache._append
 
     def launch(*words: Any) -> tuple[int, str]:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(StoreWriter, "add", lambda *_: pytest.fail("a run embeds"))
+            patch.setattr(layer_cache, "_append", lambda *_: pytest.fail("a run embeds"))
             return own(*words)
 
-    def count(self: StoreWriter, *words: Any) -> Any:
-        embedded.append(words)
-        return add(self, *words)
+    def count(path: Path, sentences: Any, row_bytes: int) -> None:
+        embedded.extend(sentences)
+        append(path, sentences, row_bytes)
 
-    monkeypatch.setattr(StoreWriter, "add", count)
+    monkeypatch.setattr(layer_cache, "_append", count)
     monkeypatch.setattr(processes, "launch", launch)
     experiment = build_experiment(folder, changes={"train_fraction": "0.5"}, seeds=(4,))
     run_all(experiment, variants(folder))
@@ -365,7 +373,7 @@ def test_a_polite_kill_reaches_the_runs(tmp_path: Path) -> None:
     begun, ended = tmp_path / "begun", tmp_path / "ended"
     child = CHILD.format(begun=str(begun), ended=str(ended))
     parent = (
-        "import sys\nfrom pathlib import Path\nfrom elmokit.tasks.processes import run_parallel\n"
+        "import sys\nfrom pathlib import Path\nfrom elmokit.tasks.experiments.processes import run_parallel\n"
         f"list(run_parallel({{Path('x'): [sys.executable, '-S', '-c', {child!r}]}}, number=1, lock=0))"
     )
     process = subprocess.Popen([sys.executable, "-c", parent], stderr=subprocess.PIPE, text=True, env=dict(os.environ))

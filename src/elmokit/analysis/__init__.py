@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from elmokit.analysis.usage.occurrences import Corpus
     from elmokit.analysis.usage.ranking import RankOptions
     from elmokit.analysis.wsd.analyze import analyze_wsd
+    from elmokit.tasks.experiments.variants import Experiment
     from elmokit.tasks.registry import find_task
-    from elmokit.tasks.variants import Experiment
 
 __all__ = [
     "Corpus",
@@ -52,7 +52,7 @@ __all__ = [
 
 _HOMES = {
     "Corpus": "elmokit.analysis.usage.occurrences",
-    "Experiment": "elmokit.tasks.variants",
+    "Experiment": "elmokit.tasks.experiments.variants",
     "NeighborOptions": "elmokit.analysis.neighbors.contexts",
     "Occurrence": "elmokit.analysis.occurrence",
     "RankOptions": "elmokit.analysis.usage.ranking",

@@ -9,7 +9,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import InputError
+from elmokit.progress import ProgressCallback
 
 Embed = Callable[[Sequence[Sequence[str]]], Iterable[NDArray[Any]]]
 """A function of any model that returns the layers (L, T, D) of each sentence, in order."""
@@ -33,6 +35,20 @@ def layers_of(embedder: Embedder, *, dtype: str = "float32") -> Embed:
         return embedder.embed_stream(map(plain_quotes, sentences), dtype=dtype)
 
     return embed
+
+
+def cached_layers(
+    cache: LayerCache, sentences: Iterable[Sequence[str]], report: ProgressCallback | None = None
+) -> Embed:
+    """Embed what a cache lacks, and return an `Embed` that reads from it; with `plain_quotes`.
+
+    Args:
+        cache: the cache of one model.
+        sentences: the sentences that will be needed; others are embedded on request.
+        report: receives the number of embedded sentences and the total.
+    """
+    cache.prepare(map(plain_quotes, sentences), report)
+    return lambda asked: cache.embed([plain_quotes(tokens) for tokens in asked])
 
 
 def embed_checked(embed: Embed, sentences: Sequence[Sequence[str]]) -> Iterator[NDArray[Any]]:

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from elmokit.cache import cache_directory
+from elmokit.embedding import layer_cache
+from elmokit.embedding.layer_cache import count_cached, is_layer_cache
 from elmokit.embedding.store import LOCK as STORE_LOCK
 from elmokit.embedding.store import META, VectorStore, is_store, own_files
 from elmokit.errors import ElmokitError, FormatError
@@ -24,7 +26,7 @@ from elmokit.locks import FolderLock
 
 KINDS = {
     "downloads": "published models",
-    "layers": "sentences that tasks and analyses have read, with their vectors",
+    "layers": "vectors of the sentences that task training and analyses have read",
     "neighbors": "indexes of corpora for `elmokit analyze neighbors`, with the corpora",
     "engine": "an engine of an earlier version of elmokit",
 }
@@ -132,6 +134,16 @@ def _download_names(folder: Path, name: str) -> list[str]:
 
 
 def _layers(root: Path) -> Iterator[Item]:
+    for folder in _named(root, "layers", f"{_HEX}-[a-z0-9-]+"):
+        if is_layer_cache(folder):
+            files = tuple(folder / name for name in layer_cache.FILES)
+            note = f"{count_cached(folder):,} sentences"
+            yield Item("layers", folder.name, folder, files, note, (folder, layer_cache.LOCK))
+    yield from _older_layers(root)
+
+
+def _older_layers(root: Path) -> Iterator[Item]:
+    """Layers that earlier versions cached, with the sentences."""
     for folder in _named(root, "layers", _HEX):
         if is_store(folder):
             yield Item("layers", folder.name, folder, _store_files(folder), _count(folder), (folder, STORE_LOCK))

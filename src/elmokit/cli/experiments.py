@@ -14,7 +14,7 @@ from elmokit.cli.stopped import resume_hint
 from elmokit.progress import ProgressCallback
 
 if TYPE_CHECKING:
-    from elmokit.tasks.variants import Done, Experiment, RunDone
+    from elmokit.tasks.experiments.variants import Done, Experiment, RunDone
 
 
 def read_experiment(
@@ -48,8 +48,8 @@ def read_experiment(
             raise typer.BadParameter(f"{setting} is what this command varies: leave it out.", param_hint="--set")
     numbers = parse_seeds(seeds)
     check_files(*files.values())
+    from elmokit.tasks.experiments.variants import Experiment
     from elmokit.tasks.registry import find_task
-    from elmokit.tasks.variants import Experiment
 
     paths = {split: list(own or []) for split, own in files.items()}
     task = find_task(name)

@@ -1,9 +1,10 @@
 """`elmokit task`: train, evaluate and use models of the seven tasks, and compare them with and without ELMo."""
 
 import json
+import os.path
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,20 +12,22 @@ from elmokit.cli import options
 from elmokit.cli.commands import Commands
 from elmokit.cli.experiments import figures_line, read_experiment, watch_runs
 from elmokit.cli.paths import check_exists, check_files, check_model
-from elmokit.cli.progress import training_bar
+from elmokit.cli.progress import progress_bar, training_bar
 from elmokit.cli.task_evaluate import evaluate
-from elmokit.cli.task_inputs import read_rows
-from elmokit.cli.task_models import TRAINED_REMEDY, OwnModelOption, ThreadsOption, TrainedArgument, load_task_model
+from elmokit.cli.task_inputs import STDIN, InputReader, check_sources
+from elmokit.cli.task_inputs import Kind as InputFormat
+from elmokit.cli.task_models import TRAINED_REMEDY, OwnModelOption, ThreadsOption, load_task_model
 from elmokit.wording import counted
 
 if TYPE_CHECKING:
-    from elmokit.tasks.comparison import Comparison
+    from elmokit.tasks.experiments.comparison import Comparison
 
 task = Commands("task", "Seven tasks, with and without ELMo.")
 
 FieldOption = Annotated[
     str | None, typer.Option(help="Input field of nli (premise, hypothesis) or qa (context, question).")
 ]
+OutputFormat = Literal["text", "json", "csv", "conll", "transformers"]
 
 
 @task.command()
@@ -78,10 +81,12 @@ task.command()(evaluate)
 
 @task.command()
 def predict(
-    name: options.TaskName,
-    trained: TrainedArgument,
+    source: Annotated[
+        str,
+        typer.Argument(metavar="MODEL", help="A task model: a run's folder, the model/ in it, or a packaged name."),
+    ],
     texts: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="The task's input; for files use --input-file.")
+        list[str] | None, typer.Argument(metavar="TEXT", help="Any number of inputs; for files use --input-file.")
     ] = None,
     premise: FieldOption = None,
     hypothesis: FieldOption = None,
@@ -91,40 +96,66 @@ def predict(
         list[str] | None,
         typer.Option(
             "--input-file",
-            help="One example per line, tab-separated fields; coref: one document per file; - is stdin.",
+            help="One input per line, tab-separated fields; coref: one document per file; - is stdin. Repeatable.",
         ),
     ] = None,
+    kind: Annotated[
+        InputFormat | None,
+        typer.Option(
+            "--input",
+            help="Inputs are raw text, space-separated tokens, or JSON lines with the task's fields and an id.",
+            show_default="jsonl for .jsonl files, else text",
+        ),
+    ] = None,
+    format: Annotated[
+        OutputFormat,
+        typer.Option("--format", help="How to print; transformers is the layout of its NER pipeline."),
+    ] = "text",
+    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    num_best: Annotated[int, typer.Option("--num-best", min=1, help="Number of answers per question (qa).")] = 1,
+    batch_size: Annotated[int | None, typer.Option("--batch-size", min=1, help="Inputs computed at a time.")] = None,
+    errors: Annotated[
+        Literal["strict", "skip"], typer.Option(help="A bad line: stop, or name it on stderr and go to the next.")
+    ] = "strict",
     model: OwnModelOption = None,
     threads: ThreadsOption = None,
     precision: options.OwnPrecision = None,
-    as_json: options.TaskJson = False,
 ) -> None:
-    """Predict for your own text: one TEXT per field of the task.
+    """Predict for your own text.
 
     \b
     Examples:
-      elmokit task predict ner run/model "Ada Lovelace wrote to Charles Babbage in London."
-      elmokit task predict ner run/model --input-file letters.txt --json
-      elmokit task predict nli run/model --premise "A dog runs ." --hypothesis "An animal moves ."
-      elmokit task predict qa run/model --context "Ada was born in London." --question "Where was Ada born?"
-      elmokit task predict coref run/model --input-file story.txt
+      elmokit task predict run "Ada Lovelace wrote to Charles Babbage in London."
+      elmokit task predict run --input-file letters.txt --json
+      elmokit task predict run --input-file texts.jsonl --format csv --errors skip
+      elmokit task predict nli-run --premise "A dog runs ." --hypothesis "An animal moves ."
+      elmokit task predict qa-run --context "Ada was born in London." --question "Where was Ada born?"
+      elmokit task predict coref-run --input-file story.txt
     """  # noqa: D301
-    check_exists(trained, TRAINED_REMEDY)
-    check_files([file for file in input_file or [] if file != "-"])
+    given = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
+    named = {name: text for name, text in given.items() if text is not None}
+    name, source, texts = _old_form(source, texts or [], bool(named or input_file))
+    check_files([file for file in input_file or [] if file != STDIN])
     check_model(model)
-    own = _find(name)
-    named = {"premise": premise, "hypothesis": hypothesis, "context": context, "question": question}
-    rows = read_rows(own, texts, named, input_file)
+    from elmokit.cli.task_output import check_format, to_text, write_header, write_record
+
+    shape: OutputFormat = "json" if as_json else format
+    loaded = load_task_model(name, source, model, threads, precision)
+    check_format(loaded.task, shape)
+    check_sources(loaded.task, given.keys(), (texts, named, input_file))
     options.use_threads(threads)
-    loaded = load_task_model(name, trained, model, threads, precision)
     from rich.console import Console
 
     console = Console(highlight=False, soft_wrap=True)
-    for example, prediction in own.predict_raw(loaded, rows):
-        if as_json:
-            typer.echo(json.dumps(own.to_json(example, prediction, loaded.settings), ensure_ascii=False))
-        else:
-            console.print(own.to_text(example, prediction, loaded.settings))
+    with progress_bar("predicting", beside_output=True) as bar:
+        reader = InputReader(loaded.task, kind, errors == "skip", bar)
+        inputs = reader.read_files(input_file) if input_file else reader.read_arguments(texts, named)
+        typer.echo(write_header(loaded.task, shape), nl=False)
+        for record in loaded.predict_stream(inputs, num_best=num_best, batch_size=batch_size):
+            if shape == "text":
+                console.print(to_text(record))
+            else:
+                typer.echo(write_record(record, shape), nl=False)
 
 
 @task.command()
@@ -169,9 +200,9 @@ def compare(
     if threads:
         options.use_threads(threads)
     from elmokit.filesystem import guard_output, write_text_atomic
-    from elmokit.tasks.comparison import P_TEXT, PAPER, setting_text
-    from elmokit.tasks.comparison import compare as put_side_by_side
-    from elmokit.tasks.variants import BASELINE, Variant, check_experiment_folder, run_all, save_random
+    from elmokit.tasks.experiments.comparison import P_TEXT, PAPER, setting_text
+    from elmokit.tasks.experiments.comparison import compare as put_side_by_side
+    from elmokit.tasks.experiments.variants import BASELINE, Variant, check_experiment_folder, run_all, save_random
 
     check_experiment_folder(output)
     if "random" in more:
@@ -223,7 +254,7 @@ def _print_comparison(found: "Comparison") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from elmokit.tasks.comparison import PAPER, mean_text, p_text
+    from elmokit.tasks.experiments.comparison import PAPER, mean_text, p_text
 
     paper = PAPER.get(found.task)
     table = Table("variant", "metric", "baseline", "score", "increase", "relative error reduction", "p")
@@ -266,3 +297,23 @@ def _find(name: str) -> Any:
     from elmokit.tasks.registry import find_task
 
     return find_task(name)
+
+
+def _old_form(source: str, texts: list[str], has_more: bool) -> tuple[str | None, str, list[str]]:
+    """The name of a task, if the arguments are NAME MODEL TEXT … as in earlier versions; then model and texts."""
+    from elmokit.recognize import TASK_MODEL, TASK_RUN, identify
+    from elmokit.tasks.packaged import packaged_tasks, task_names
+
+    found = identify(texts[0]) if texts else None
+    is_task = source in task_names()
+    if is_task and texts and os.path.exists(texts[0]):  # anything but a task model is refused by its name
+        return source, texts[0], texts[1:]
+    if found is not None and found.family in (TASK_MODEL, TASK_RUN):
+        return source, texts[0], texts[1:]
+    if source not in packaged_tasks() and not os.path.exists(source):
+        if is_task and texts and (has_more or len(texts) > 1):
+            if not texts[0]:
+                raise typer.BadParameter("it is empty: give a path.", param_hint="MODEL")
+            check_exists(Path(texts[0]), TRAINED_REMEDY)
+        check_exists(Path(source), TRAINED_REMEDY)
+    return None, source, texts

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from elmokit.tasks.trained import TrainedTask
+    from elmokit.tasks.pipeline import TaskPipeline
 
 OwnModelOption = Annotated[
     str | None, typer.Option("--model", help="The biLM, if it is no longer where it was in training.")
@@ -17,13 +17,17 @@ TrainedArgument = Annotated[Path, typer.Argument(metavar="TRAINED", help="A run'
 
 
 def load_task_model(
-    name: str, path: Path, model: str | None, threads: int | None, precision: str | None = None
-) -> "TrainedTask":
-    """A trained model of the task `name`; a model of another task is refused."""
+    name: str | None, source: str | Path, model: str | None, threads: int | None, precision: str | None = None
+) -> "TaskPipeline":
+    """A task model, of the named task if there is a name; a model of another task is refused."""
     from elmokit.errors import ConfigError
-    from elmokit.tasks.trained import load_trained
+    from elmokit.tasks.registry import find_task
+    from elmokit.tasks.saved import load_task
 
-    loaded = load_trained(path, bilm=model, threads=threads, precision=precision)
-    if loaded.task.name != name:
-        raise ConfigError(f"{path} is a model of {loaded.task.name}, not of {name}: give that task's name.")
+    if name is not None:
+        find_task(name)
+
+    loaded = load_task(source, bilm=model, threads=threads, precision=precision)
+    if name is not None and loaded.task.name != name:
+        raise ConfigError(f"{source} is a model of {loaded.task.name}, not of {name}: give that task's name.")
     return loaded

@@ -7,23 +7,22 @@ tasks, in `elmokit.tasks.runner`.
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
-from rich.text import Text as RichText
 from torch import Tensor, nn
 
 from elmokit.config import Config, describe_faults
 from elmokit.errors import ConfigError
 from elmokit.tasks.batches import Text, TokenBatch
 from elmokit.tasks.inputs import TokenInputs
-
-if TYPE_CHECKING:
-    from elmokit.tasks.trained import TrainedTask
+from elmokit.tasks.records import Id, Record, TaskText
 
 Example = TypeVar("Example")
+Scored = tuple[Any, Any]
+"""A prediction, and its scores in a form that the task knows."""
 Labels = dict[str, Any]
 """What a task learned about its labels from the training examples, as JSON values."""
 
@@ -41,6 +40,10 @@ class TaskModel(nn.Module, ABC):
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
         """One prediction per example, as JSON values. Must not use the labels in `gold`."""
 
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The same predictions with scores; `num_best` is the number of candidates, if the task has several."""
+        return [(prediction, None) for prediction in self.predict(texts, gold)]
+
     def trainable_parameters(self) -> list[tuple[str, nn.Parameter]]:
         """The parameters that training changes, by name."""
         return [(name, parameter) for name, parameter in self.named_parameters() if parameter.requires_grad]
@@ -56,6 +59,10 @@ class Task(ABC, Generic[Example]):
     """The names of the inputs that a user gives for a prediction."""
     whole_files: ClassVar[bool] = False
     """Whether an input file for predictions is one text, instead of one text per line."""
+    splits_sentences: ClassVar[bool] = True
+    """Whether raw text for predictions is split into sentences."""
+    has_candidates: ClassVar[bool] = False
+    """Whether several candidates can be predicted for an input."""
     settings: ClassVar[type[Config]]
     """The settings class of the task's model."""
     needs: ClassVar[str] = ""
@@ -106,26 +113,18 @@ class Task(ABC, Generic[Example]):
         """Figures from the summed counts, in percent, including the one named `metric`."""
 
     @abstractmethod
-    def from_raw(self, *fields: str) -> list[Example]:
-        """Examples without gold labels from user input, one text per entry of `fields`."""
+    def to_examples(self, texts: Sequence[TaskText]) -> list[Example]:
+        """Examples without gold labels from user input, one text per entry of `fields`; none if a text is blank."""
 
-    def predict_raw(self, trained: "TrainedTask", rows: Iterable[Sequence[str]]) -> list[tuple[Example, Any]]:
-        """Examples with predictions from user input; a row has one text per entry of `fields`.
-
-        A task whose predictions depend on earlier predictions overrides this.
-        """
-        trained.check_tokenizer()
-        examples = [example for row in rows for example in self.from_raw(*row)]
-        trained.prepare(examples)
-        return list(zip(examples, trained.predict(examples), strict=True))
+    def further_examples(self, example: Example, prediction: Any) -> list[Example]:
+        """Examples that depend on a first prediction; their predictions follow it in `to_record`."""
+        return []
 
     @abstractmethod
-    def to_json(self, example: Example, prediction: Any, settings: Any) -> dict[str, Any]:
-        """A prediction as JSON values, for programs."""
-
-    @abstractmethod
-    def to_text(self, example: Example, prediction: Any, settings: Any) -> RichText:
-        """A prediction as formatted text, for people."""
+    def to_record(
+        self, index: int, id: Id, texts: Sequence[TaskText], found: Sequence[tuple[Example, Scored]], settings: Any
+    ) -> Record:
+        """The record of an input, from its examples and their predictions; there are none if a text is blank."""
 
     def score(self, examples: Sequence[Example], predictions: Sequence[Any]) -> Mapping[str, float]:
         """The figures of predictions."""

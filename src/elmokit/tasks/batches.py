@@ -12,15 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from elmokit.embedding.records import Vectors
 from elmokit.errors import InputError
 from elmokit.random_order import random_order
-from elmokit.tasks.layer_store import LayerStore
 from elmokit.tasks.words import WordTable
 from elmokit.text.batching import sentences_to_char_ids
 from elmokit.text.characters import Indexer
 
 Text = tuple[tuple[str, ...], ...]
 """A token sequence of an example, split into the sentences that the biLM reads one by one."""
+LayerReader = Callable[[Sequence[str]], Vectors]
+"""Returns the layers (L, T, D) of a sentence, from a cache or from memory."""
 Example = TypeVar("Example")
 _BUCKET_BATCHES = 50
 _MAX_BYTES = 30
@@ -65,15 +67,17 @@ class TokenLookup:
 
     Args:
         table: rows of the task's own word vectors.
-        store: layers of a frozen biLM; None if there is none.
+        layers_shape: (L, D) of a frozen biLM; None if there is none.
         indexer: the indexer of a biLM that is trained with the task; None if there is none.
     """
 
-    def __init__(self, table: WordTable, *, store: LayerStore | None, indexer: Indexer | None) -> None:
-        self.table, self.store, self.indexer = table, store, indexer
+    def __init__(
+        self, table: WordTable, *, layers_shape: tuple[int, int] | None = None, indexer: Indexer | None = None
+    ) -> None:
+        self.table, self.layers_shape, self.indexer = table, layers_shape, indexer
 
-    def batch(self, texts: Sequence[Text]) -> TokenBatch:
-        """Pad and look up."""
+    def batch(self, texts: Sequence[Text], read: LayerReader | None = None) -> TokenBatch:
+        """Pad and look up; `read` returns the layers of a sentence, if there is a frozen biLM."""
         tokens = [[token for sentence in text for token in sentence] for text in texts]
         if not all(tokens):
             raise InputError("an example has no token: leave empty texts out.")
@@ -82,21 +86,23 @@ class TokenLookup:
         for number, own in enumerate(tokens):
             mask[number, : len(own)] = True
             rows[number, : len(own)] = self.table.to_rows(own)
-        layers = None if self.store is None else torch.from_numpy(self._read_layers(self.store, texts, shape))
         return TokenBatch(
             torch.from_numpy(mask),
             torch.from_numpy(rows),
             _find_types(tokens, shape),
-            layers,
+            None if self.layers_shape is None else _gather_layers(texts, shape, self.layers_shape, read),
             None if self.indexer is None else _live_sentences(texts, shape, self.indexer),
         )
 
-    @staticmethod
-    def _read_layers(store: LayerStore, texts: Sequence[Text], shape: tuple[int, int]) -> np.ndarray[Any, Any]:
-        layers = np.zeros((store.num_layers, *shape, store.width), dtype=np.float32)  # (L, B, T, D)
-        for row, place, sentence in _find_sentences(texts):
-            layers[:, row, place : place + len(sentence)] = store.read(sentence)
-        return layers
+
+def _gather_layers(
+    texts: Sequence[Text], shape: tuple[int, int], layers_shape: tuple[int, int], read: LayerReader | None
+) -> Tensor:
+    assert read is not None
+    layers = np.zeros((layers_shape[0], *shape, layers_shape[1]), dtype=np.float32)  # (L, B, T, D)
+    for row, place, sentence in _find_sentences(texts):
+        layers[:, row, place : place + len(sentence)] = read(sentence)
+    return torch.from_numpy(layers)
 
 
 def _find_sentences(texts: Sequence[Text]) -> Iterator[tuple[int, int, tuple[str, ...]]]:

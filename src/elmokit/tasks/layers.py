@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from elmokit.tasks.gru import BiGru, reverse_rows
+from elmokit.tasks.posteriors import Posteriors
 
 _CLOSED = -1e30
 
@@ -134,9 +135,15 @@ class Crf(nn.Module):
 
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
         """The best allowed tags of each example."""
-        return best_tags(
-            scores,
-            mask,
+        return best_tags(scores, mask, *self._allowed_chain())
+
+    def posteriors(self, scores: Tensor, mask: Tensor) -> Posteriors:
+        """The distribution over allowed tag sequences."""
+        return Posteriors(scores, mask, *self._allowed_chain())
+
+    def _allowed_chain(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Transitions, starts and ends, with those closed that are not allowed."""
+        return (
             self.transitions.masked_fill(~self.allowed, _CLOSED),
             self.start.masked_fill(~self.may_start, _CLOSED),
             self.end.masked_fill(~self.may_end, _CLOSED),
@@ -164,6 +171,10 @@ class TagRules(nn.Module):
     def decode(self, scores: Tensor, mask: Tensor) -> list[list[int]]:
         """For each example, the tags with the highest sum of scores (B, T, K) that obey the rules."""
         return best_tags(scores, mask, self.transitions, self.start, self.end)
+
+    def posteriors(self, scores: Tensor, mask: Tensor) -> Posteriors:
+        """The distribution over tag sequences that obey the rules."""
+        return Posteriors(scores, mask, self.transitions, self.start, self.end)
 
 
 def best_tags(scores: Tensor, mask: Tensor, transitions: Tensor, start: Tensor, end: Tensor) -> list[list[int]]:

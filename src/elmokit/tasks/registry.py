@@ -5,13 +5,13 @@ from typing import Any
 from elmokit.arguments import shown
 from elmokit.errors import ConfigError
 from elmokit.tasks.base import Task
-from elmokit.tasks.coref.model import Coref
-from elmokit.tasks.ner.model import Ner
-from elmokit.tasks.nli.model import Nli
-from elmokit.tasks.qa.model import Qa
-from elmokit.tasks.sentiment.model import Sentiment
-from elmokit.tasks.srl.model import Srl
-from elmokit.tasks.tag.model import Tag
+from elmokit.tasks.coref.task import Coref
+from elmokit.tasks.ner.task import Ner
+from elmokit.tasks.nli.task import Nli
+from elmokit.tasks.qa.task import Qa
+from elmokit.tasks.sentiment.task import Sentiment
+from elmokit.tasks.srl.task import Srl
+from elmokit.tasks.tag.task import Tag
 
 _ALL: tuple[Task[Any], ...] = (Ner(), Sentiment(), Nli(), Qa(), Srl(), Coref(), Tag())
 TASKS: dict[str, Task[Any]] = {task.name: task for task in _ALL}

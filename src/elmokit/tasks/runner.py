@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,13 @@ from elmokit.formats import load
 from elmokit.formats.parts import fingerprint
 from elmokit.progress import ProgressCallback
 from elmokit.tasks.base import Task
-from elmokit.tasks.batches import EpochBatches
+from elmokit.tasks.batches import EpochBatches, LayerReader
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.evaluation import predict_files
+from elmokit.tasks.evaluation import predict_files, prepare_layers
+from elmokit.tasks.pipeline import BILM_PREFIX, BilmUse, TaskPipeline
+from elmokit.tasks.saved import load_task, with_precision
 from elmokit.tasks.sets import read_sets, warn_of_unseen
 from elmokit.tasks.step import TaskStep
-from elmokit.tasks.trained import BILM_PREFIX, BilmUse, TrainedTask, load_trained, with_precision
 from elmokit.tasks.words import build_table, read_vectors
 from elmokit.text.files import file_sha256, find_files, refuse_pipes
 from elmokit.training.average import WeightAverage
@@ -113,18 +115,17 @@ def _train(
         trained.check_tokenizer()
     for name, patterns in (("dev", files.dev), ("test", files.test)):
         warn_of_unseen(task, trained.labels, sets[name], patterns)
-    trained.prepare([example for examples in sets.values() for example in examples], embedding)
-    batches = _build_batches(trained, sets["train"])
+    every = [example for examples in sets.values() for example in examples]
+    read = prepare_layers(trained, every, files.layers_folder, embedding)
+    batches = _build_batches(trained, sets["train"], read)
     log = RunLog(output / "log.jsonl")
-    loop = _build_loop(trained, batches, sets["dev"], files, checkpoints=checkpoints, log=log, report=report)
+    loop = _build_loop(trained, batches, sets["dev"], read, files, checkpoints=checkpoints, log=log, report=report)
     origin = _describe(config, files, trained)
     if not (files.resume and loop.resume()):
         log.rewind(0)
         write_text_atomic(output / RECORD, json.dumps(origin, indent=1) + "\n")
     fitted = loop.run()
-    best = load_trained(
-        output / "model", task=task, bilm=files.bilm, layers_folder=files.layers_folder, threads=files.threads
-    )
+    best = load_task(output / "model", task=task, bilm=trained.embedder, threads=files.threads)
     result = {
         **origin,
         "examples": {name: len(examples) for name, examples in sets.items()},
@@ -133,14 +134,14 @@ def _train(
         "best_step": fitted.progress.best_step,
         "epochs": batches.epoch,
         "reason": fitted.reason,
-        **_score(best, sets, output),
+        **_score(best, sets, read, output),
     }
     write_text_atomic(output / RESULT, json.dumps(result, indent=1) + "\n")
     shutil.rmtree(checkpoints.directory, ignore_errors=True)
     return result
 
 
-def _build_batches(trained: TrainedTask, train: Sequence[Any]) -> EpochBatches[Any]:
+def _build_batches(trained: TaskPipeline, train: Sequence[Any], read: LayerReader | None) -> EpochBatches[Any]:
     config = trained.config
     return EpochBatches(
         train,
@@ -148,14 +149,15 @@ def _build_batches(trained: TrainedTask, train: Sequence[Any]) -> EpochBatches[A
         batch_size=config.batch_size,
         num_epochs=config.num_epochs,
         seed=config.seed,
-        collate=trained.collate,
+        collate=partial(trained.collate, read=read),
     )
 
 
 def _build_loop(
-    trained: TrainedTask,
+    trained: TaskPipeline,
     batches: EpochBatches[Any],
     dev: Sequence[Any],
+    read: LayerReader | None,
     files: TaskFiles,
     *,
     checkpoints: Checkpoints,
@@ -171,7 +173,7 @@ def _build_loop(
 
     def evaluate() -> Mapping[str, float]:
         with step.averaged():
-            return task.score(dev, trained.predict(dev))
+            return task.score(dev, trained.predict_examples(dev, read=read))
 
     def save_best() -> None:
         with step.averaged():
@@ -197,12 +199,15 @@ def _build_loop(
     )
 
 
-def _score(best: TrainedTask, sets: Mapping[str, Sequence[Any]], output: Path) -> dict[str, Any]:
+def _score(
+    best: TaskPipeline, sets: Mapping[str, Sequence[Any]], read: LayerReader | None, output: Path
+) -> dict[str, Any]:
     """The best model's figures on dev and, if given, on the test set, whose predictions are also written."""
     task = best.task
-    found = {"dev": dict(task.score(sets["dev"], best.predict(sets["dev"]))), "mixes": best.mixes()}
+    on_dev = task.score(sets["dev"], best.predict_examples(sets["dev"], read=read))
+    found = {"dev": dict(on_dev), "mixes": best.mixes()}
     if sets["test"]:
-        predictions = best.predict(sets["test"])
+        predictions = best.predict_examples(sets["test"], read=read)
         lines = (json.dumps(prediction, ensure_ascii=False) + "\n" for prediction in predictions)
         write_text_atomic(output / "predictions.jsonl", "".join(lines))
         found["test"] = dict(task.score(sets["test"], predictions))
@@ -210,17 +215,19 @@ def _score(best: TrainedTask, sets: Mapping[str, Sequence[Any]], output: Path) -
 
 
 def evaluate_task(
-    trained: TrainedTask,
+    trained: TaskPipeline,
     patterns: Sequence[str],
     *,
+    layers_folder: Path | None = None,
     embedding: ProgressCallback | None = None,
     predicting: ProgressCallback | None = None,
 ) -> dict[str, float]:
     """The figures of a trained model on files: see `predict_files`."""
-    return predict_files(trained, patterns, embedding=embedding, predicting=predicting).figures
+    found = predict_files(trained, patterns, layers_folder=layers_folder, embedding=embedding, predicting=predicting)
+    return found.figures
 
 
-def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequence[Any]) -> TrainedTask:
+def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequence[Any]) -> TaskPipeline:
     counts = Counter(token for sentence in task.sentences(train) for token in sentence)
     words = config.words
     vectors = [read_vectors(path, max_words=words.max_vectors) for name in files.vectors for path in find_files([name])]
@@ -231,7 +238,7 @@ def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequenc
         if bilm.softmax is not None:
             bilm.softmax.requires_grad_(False)
     use = None if bilm is None or files.bilm is None else BilmUse(files.bilm, fingerprint(bilm))
-    return TrainedTask(
+    return TaskPipeline(
         task,
         config,
         task.find_labels(train),
@@ -239,7 +246,6 @@ def _build(task: Task[Any], config: TaskConfig, files: TaskFiles, train: Sequenc
         torch.from_numpy(first),
         bilm=bilm,
         use=use,
-        layers_folder=files.layers_folder,
         threads=files.threads,
     )
 
@@ -328,7 +334,7 @@ def _identity(config: TaskConfig, files: TaskFiles, use: BilmUse | None) -> dict
     return {name: json.dumps(value) for name, value in {**_decisive(config), **own}.items()}
 
 
-def _describe(config: TaskConfig, files: TaskFiles, trained: TrainedTask) -> dict[str, Any]:
+def _describe(config: TaskConfig, files: TaskFiles, trained: TaskPipeline) -> dict[str, Any]:
     return {
         "task": trained.task.name,
         "config": config.model_dump(mode="json"),

@@ -15,11 +15,13 @@ from elmokit.formats import save
 from elmokit.tasks.config import ElmoSettings, TaskConfig
 from elmokit.tasks.coref.document import CorefDocument, Mention
 from elmokit.tasks.coref.metric import score_clusters
-from elmokit.tasks.coref.model import CorefModel, CorefSettings, Links
+from elmokit.tasks.coref.model import CorefModel, Links
+from elmokit.tasks.coref.record import CorefRecord
 from elmokit.tasks.coref.spans import Kept, Spans, keep_best, list_spans
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
+from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import TaskFiles, evaluate_task, train_task
-from elmokit.tasks.trained import load_trained
+from elmokit.tasks.saved import load_task
 from elmokit.training.config import read_run
 from tests.conftest import build_tiny
 from tests.tasks.coref.tiny import (
@@ -160,7 +162,10 @@ def test_the_best_antecedent_makes_the_clusters() -> None:
     no = -math.inf
     scores = torch.tensor([[0, no, no, no], [0, -1.0, no, no], [0, 1.0, 2.0, no], [0, 1.0, 3.0, 2.0]])
     links = Links(Kept(spans, torch.zeros(4), torch.zeros(4, 1)), scores)
-    assert build()._decode(links) == [[[0, 1], [4, 6]], [[2, 3], [6, 7]]]
+    clusters, decisions = build()._decode(links)
+    assert clusters == [[[0, 1], [4, 6]], [[2, 3], [6, 7]]]
+    assert [[antecedent for antecedent, _ in one] for one in decisions] == [[None, [0, 1]], [None, [2, 3]]]
+    assert decisions[1][1][1] == pytest.approx(math.exp(3) / sum(map(math.exp, (0, 1, 3, 2))))
 
 
 def test_singletons_are_predicted_where_they_are_wanted() -> None:
@@ -291,42 +296,20 @@ def test_a_run_learns_who_is_who(place: str, singletons: bool, tmp_path: Path) -
     assert result["test"]["f1"] > 85  # one wrong link of six documents is 88.8
     assert (result["dev"]["f1_with_singletons"] > 98) == singletons
     assert result["examples"] == {"train": 24, "dev": 5, "test": 6}
-    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "layers")
+    trained = load_task(tmp_path / "run/model")
     assert evaluate_task(trained, files.test) == result["test"]
     assert trained.labels == {"genres": ["nw"], "speakers": True}
-    examples = TASK.from_raw("Clara met old Emil. Emil sang. Clara slept.")
-    trained.prepare(examples)
-    (prediction,) = trained.predict(examples)
-    assert prediction == [[[0, 1], [8, 9]], [[2, 4], [5, 6]]]
-    shown = TASK.to_json(examples[0], prediction, trained.settings)
-    assert json.loads(json.dumps(shown)) == {
-        "sentences": [["Clara", "met", "old", "Emil", "."], ["Emil", "sang", "."], ["Clara", "slept", "."]],
-        "clusters": [
-            [{"start": 0, "end": 1, "text": "Clara"}, {"start": 8, "end": 9, "text": "Clara"}],
-            [{"start": 2, "end": 4, "text": "old Emil"}, {"start": 5, "end": 6, "text": "Emil"}],
-        ],
-    }
-
-
-# --- Showing ---------------------------------------------------------------------------------------------------------
+    (record,) = trained.predict(["Clara met old Emil. Emil sang. Clara slept."])
+    assert isinstance(record, CorefRecord)
+    found = [[(one.span.text, one.span.start, one.antecedent) for one in cluster] for cluster in record.clusters]
+    assert found == [[("Clara", 0, None), ("Clara", 8, (0, 1))], [("old Emil", 2, None), ("Emil", 5, (2, 4))]]
+    assert all(0.5 < one.span.score <= 1 for cluster in record.clusters for one in cluster)
+    shown = json.loads(json.dumps(record.to_dict()))
+    assert shown["sentences"] == [["Clara", "met", "old", "Emil", "."], ["Emil", "sang", "."], ["Clara", "slept", "."]]
+    assert [[one["text"] for one in cluster] for cluster in shown["clusters"]] == [["Clara"] * 2, ["old Emil", "Emil"]]
 
 
 def test_raw_text_without_tokens_is_no_document() -> None:
-    assert TASK.from_raw("  \n") == []
-    assert [document.sentences for document in TASK.from_raw("One. Two.")] == [(("One", "."), ("Two", "."))]
-
-
-def test_a_document_is_shown_with_numbers_and_colors() -> None:
-    prediction = [[[0, 3], [4, 5], [6, 9]], [[6, 11], [11, 12]], [[2, 3]]]
-    shown = TASK.to_text(DOCUMENT, prediction, CorefSettings())
-    expected = "[1 the old [3 man]] ran\n[1 he] met [2 [1 the old man] 's son]\n[2 yes]"
-    assert shown.plain == expected
-    styles = {shown.plain[span.start : span.end]: str(span.style) for span in shown.spans}
-    assert styles["he"] == styles["old"] == "bold cyan"
-    assert styles["son"] == styles["yes"] == "bold magenta"
-    assert "ran" not in styles
-
-
-def test_a_document_without_mentions_is_shown_as_it_is() -> None:
-    assert TASK.to_text(DOCUMENT, [], CorefSettings()).plain == "the old man ran\nhe met the old man 's son\nyes"
-    assert TASK.to_json(DOCUMENT, [], CorefSettings()) == {"sentences": DOCUMENT.sentences, "clusters": []}
+    assert TASK.to_examples([TaskText.from_text("  \n")]) == []
+    (document,) = TASK.to_examples([TaskText.from_text("One. Two.")])
+    assert document.sentences == (("One", "."), ("Two", "."))

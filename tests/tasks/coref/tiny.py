@@ -9,8 +9,9 @@ from torch import Tensor
 from elmokit.tasks.base import Labels
 from elmokit.tasks.batches import TokenBatch, TokenLookup
 from elmokit.tasks.coref.document import CorefDocument, Mention
-from elmokit.tasks.coref.model import Coref, CorefModel, CorefSettings
+from elmokit.tasks.coref.model import CorefModel, CorefSettings
 from elmokit.tasks.coref.spans import Spans, SpanScorer
+from elmokit.tasks.coref.task import Coref
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
 from elmokit.tasks.words import WordTable
 
@@ -38,7 +39,7 @@ DOCUMENT = CorefDocument(
         (Mention(10, 11),),
     ),
 )
-LOOKUP = TokenLookup(WordTable(sorted(set(DOCUMENT.tokens))), store=None, indexer=None)
+LOOKUP = TokenLookup(WordTable(sorted(set(DOCUMENT.tokens))))
 
 
 def build(labels: Labels = NO_LABELS, elmo: ElmoInputs | None = None, **changes: Any) -> CorefModel:

@@ -9,7 +9,10 @@ import torch
 from elmokit.tasks.batches import TokenLookup
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.ner.example import NerExample
-from elmokit.tasks.ner.model import Ner, NerModel, NerSettings, _allowed
+from elmokit.tasks.ner.model import NerModel, NerSettings, _allowed
+from elmokit.tasks.ner.record import NerRecord
+from elmokit.tasks.ner.task import Ner
+from elmokit.tasks.records import TaskText
 from elmokit.tasks.spans import Span, to_bioul, to_iob2, to_spans
 from elmokit.tasks.words import WordTable
 
@@ -46,7 +49,7 @@ def test_labels_are_all_tags_of_the_types_in_training(ner: Ner) -> None:
 
 def test_gold_tags(ner: Ner) -> None:
     examples = [example(Span(0, 2, "B"), Span(3, 4, "A")), example(Span(0, 1, "new"), length=2)]
-    texts = [TokenLookup(TABLE, store=None, indexer=None).batch([ner.texts(one)[0] for one in examples])]
+    texts = [TokenLookup(TABLE).batch([ner.texts(one)[0] for one in examples])]
     gold = ner.collate(examples, {"tags": list(TAGS)}, texts)
     assert gold.tolist() == [[5, 7, 0, 4], [0, 0, 0, 0]]  # B-B L-B O U-A; a type that training never saw is O
 
@@ -60,7 +63,7 @@ def build_model(extra: float = 0.0) -> NerModel:
 
 
 def test_predictions_are_spans_that_tags_can_hold(ner: Ner) -> None:
-    model, lookup = build_model(), TokenLookup(TABLE, store=None, indexer=None)
+    model, lookup = build_model(), TokenLookup(TABLE)
     sentences = [tuple("ab"[place % (number + 1) % 2] for place in range(number + 1)) for number in range(8)]
     batch = lookup.batch([(sentence,) for sentence in sentences])
     with torch.no_grad():
@@ -73,7 +76,7 @@ def test_predictions_are_spans_that_tags_can_hold(ner: Ner) -> None:
 
 
 def test_the_loss_is_a_mean_over_sentences(ner: Ner) -> None:
-    model, lookup = build_model(), TokenLookup(TABLE, store=None, indexer=None)
+    model, lookup = build_model(), TokenLookup(TABLE)
     examples = [example(Span(0, 2, "B")), example(Span(1, 2, "A"), length=2), example(length=3)]
     losses = []
     for group in (examples, *([one] for one in examples)):
@@ -121,9 +124,30 @@ def test_two_formats_are_told_apart(separator: str, ner: Ner, tmp_path: Path) ->
 
 
 def test_raw_text(ner: Ner) -> None:
-    first, second = ner.from_raw("Anna left. Emil stayed in Oslo.")
+    text = TaskText.from_text("Anna left. Emil stayed in Oslo.")
+    first, second = ner.to_examples([text])
     assert first.tokens == ("Anna", "left", ".")
-    shown = ner.to_text(second, [[0, 1, "PER"], [3, 4, "LOC"]], SETTINGS)
-    assert shown.plain == "[Emil]PER stayed in [Oslo]LOC ."
-    found = ner.to_json(second, [[3, 4, "LOC"]], SETTINGS)
-    assert found["entities"] == [{"start": 3, "end": 4, "type": "LOC", "tokens": ("Oslo",)}]
+    found = [(first, ([], [])), (second, ([[0, 1, "PER"], [3, 4, "LOC"]], [0.5, 1 / 3]))]
+    record = ner.to_record(4, "x", [text], found, SETTINGS)
+    assert isinstance(record, NerRecord)
+    assert [(one.text, one.type, one.score) for one in record.entities] == [
+        ("Emil", "PER", 0.5),
+        ("Oslo", "LOC", 1 / 3),
+    ]
+    assert record.to_dict()["entities"][1] == {
+        "start": 6,
+        "end": 7,
+        "type": "LOC",
+        "text": "Oslo",
+        "tokens": ["Oslo"],
+        "start_char": 26,
+        "end_char": 30,
+        "score": 0.333333,
+    }
+    assert record.to_transformers()[0] == {
+        "entity_group": "PER",
+        "score": 0.5,
+        "word": "Emil",
+        "start": 11,
+        "end": 15,
+    }

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.nli.model import Nli, NliModel, NliSettings
+from elmokit.tasks.nli.model import NliModel, NliSettings
 from elmokit.tasks.nli.reader import LABELS, NliExample
+from elmokit.tasks.nli.task import Nli
+from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
-from elmokit.tasks.trained import load_trained
+from elmokit.tasks.saved import load_task
 from tests.tasks.conftest import BASE, files, merge, write_data
 from tests.tasks.sentiment.test_model import build_inputs, check_mixes, in_double, random_batch, take, without_gradient
 
@@ -116,12 +118,21 @@ def test_dropout_is_only_in_training() -> None:
 
 
 def test_what_a_person_and_a_program_read() -> None:
-    (example,) = NLI.from_raw("A dog runs. It barks.", "A dog sleeps.")
+    texts = [TaskText.from_text("A dog runs. It barks."), TaskText.from_text("A dog sleeps.")]
+    (example,) = NLI.to_examples(texts)
     assert NLI.texts(example) == ((("A", "dog", "runs", ".", "It", "barks", "."),), (("A", "dog", "sleeps", "."),))
-    shown = NLI.to_json(example, "contradiction", NliSettings())
-    assert shown == {"premise": example.premise, "hypothesis": example.hypothesis, "label": "contradiction"}
-    text = NLI.to_text(example, "neutral", NliSettings()).plain
-    assert text == "      neutral  A dog runs . It barks .  →  A dog sleeps ."
+    shown = NLI.to_record(2, 7, texts, [(example, ("contradiction", [0.25, 0.25, 0.5]))], NliSettings()).to_dict()
+    offsets = [shown.pop(f"{name}_offsets") for name in ("premise", "hypothesis")]
+    assert [len(one) for one in offsets] == [7, 4]
+    assert shown == {
+        "index": 2,
+        "id": 7,
+        "premise": list(example.premise),
+        "hypothesis": list(example.hypothesis),
+        "label": "contradiction",
+        "score": 0.5,
+        "scores": {"entailment": 0.25, "neutral": 0.25, "contradiction": 0.5},
+    }
 
 
 def test_gold_and_accuracy() -> None:
@@ -167,8 +178,9 @@ def test_a_run_learns_a_rule(place: str, data: dict[str, Any], tmp_path: Path) -
     result = train_task(NLI, config(elmo={"place": place}), files(data, tmp_path / "run"))
     assert result["test"]["accuracy"] > 85  # chance is 33, and 67 for one who sees either text alone
     check_mixes(result, place)
-    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
+    trained = load_task(tmp_path / "run/model")
     assert evaluate_task(trained, data["test"]) == result["test"]
     lines = (tmp_path / "run/predictions.jsonl").read_text().splitlines()
     assert {json.loads(line) for line in lines} == set(LABELS)
-    assert [label for _, label in NLI.predict_raw(trained, [("surely dogs run", "dogs not run")])] == [LABELS[2]]
+    (record,) = trained.predict([("surely dogs run", "dogs not run")])
+    assert record.to_dict()["label"] == LABELS[2]

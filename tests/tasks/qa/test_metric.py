@@ -1,8 +1,8 @@
 import pytest
 
 from elmokit.tasks.qa.metric import exact_match, normalize_answer, token_f1
-from elmokit.tasks.qa.model import Qa
 from elmokit.tasks.qa.reader import Answer, QaExample, read_paragraph
+from elmokit.tasks.qa.task import Qa
 
 QA = Qa()
 PARAGRAPH = read_paragraph("the paragraph", "", "Gold color Carolina Broncos")

@@ -11,10 +11,12 @@ from torch import Tensor
 
 from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.config import TaskConfig
-from elmokit.tasks.qa.model import Qa, QaGold, QaModel, QaSettings, TriAttention
+from elmokit.tasks.qa.model import QaGold, QaModel, QaSettings, TriAttention
 from elmokit.tasks.qa.reader import Answer, QaExample, TokenSpan, read_paragraph
+from elmokit.tasks.qa.task import Qa
+from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
-from elmokit.tasks.trained import load_trained
+from elmokit.tasks.saved import load_task
 from tests.tasks.conftest import BASE, PEOPLE, files, merge, write_data
 from tests.tasks.sentiment.test_model import build_inputs, check_mixes, in_double, random_batch, take, without_gradient
 
@@ -210,13 +212,18 @@ def test_figures_take_the_best_answer() -> None:
 
 
 def test_what_a_person_and_a_program_read() -> None:
-    (one,) = QA.from_raw("Anna saw old Emil. He ran.", "Who was seen?")
+    texts = [TaskText.from_text("Anna saw old Emil. He ran."), TaskText.from_text("Who was seen?")]
+    (one,) = QA.to_examples(texts)
     assert one.question_tokens == ("Who", "was", "seen", "?")
-    shown = QA.to_json(one, [2, 4], QaSettings())
-    assert shown == {"question": "Who was seen?", "answer": "old Emil", "start": 9, "end": 17}
-    text = QA.to_text(one, [2, 4], QaSettings())
-    assert text.plain == "Who was seen?\nAnna saw old Emil. He ran."
-    assert [text.plain[span.start : span.end] for span in text.spans] == ["Who was seen?\n", "old Emil"]
+    record = QA.to_record(0, None, texts, [(one, ([2, 4], [(2, 4, 0.5), (0, 1, 0.25)]))], QaSettings())
+    shown = record.to_dict()
+    answers = shown.pop("answers")
+    expected = {"index": 0, "question": "Who was seen?", "answer": "old Emil", "start": 9, "end": 17, "score": 0.5}
+    assert shown == expected
+    assert [(answer["text"], answer["start_char"], answer["score"]) for answer in answers] == [
+        ("old Emil", 9, 0.5),
+        ("Anna", 0, 0.25),
+    ]
 
 
 # --- Runs ------------------------------------------------------------------------------------------------------------
@@ -262,7 +269,7 @@ def test_a_run_learns_to_answer(place: str, data: dict[str, Any], tmp_path: Path
     assert result["test"]["f1"] > 85  # an answer to the other question is worth nothing
     assert result["test"]["f1"] >= result["test"]["exact_match"] > 75
     check_mixes(result, place)
-    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
+    trained = load_task(tmp_path / "run/model")
     assert evaluate_task(trained, data["test"]) == result["test"]
-    ((asked, found),) = QA.predict_raw(trained, [("so Emil left Lima at noon .", "who left ?")])
-    assert QA.to_json(asked, found, trained.settings)["answer"] == "Emil"
+    (record,) = trained.predict([("so Emil left Lima at noon .", "who left ?")])
+    assert record.to_dict()["answer"] == "Emil"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from elmokit.errors import ElmokitWarning, InputError
-from elmokit.tasks.qa.model import Qa
 from elmokit.tasks.qa.reader import Answer, Paragraph, QaExample, TokenSpan, read_squad
+from elmokit.tasks.qa.task import Qa
 from elmokit.text.tokenize import tokenize
 from tests.data import DATA, needs_data
 

@@ -10,14 +10,18 @@ import pytest
 import torch
 from torch import Tensor
 
+from elmokit.cli.task_output import to_text, write_record
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.tasks.batches import TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings, TaskConfig
 from elmokit.tasks.inputs import CharCnn, ElmoInputs, TokenInputs
+from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
-from elmokit.tasks.sentiment.model import Sentiment, SentimentModel, SentimentSettings
+from elmokit.tasks.saved import load_task
+from elmokit.tasks.sentiment.model import SentimentModel, SentimentSettings
 from elmokit.tasks.sentiment.reader import SentimentExample
-from elmokit.tasks.trained import load_trained
+from elmokit.tasks.sentiment.record import SentimentRecord
+from elmokit.tasks.sentiment.task import Sentiment
 from tests.tasks.conftest import BASE, files, merge, write_data
 
 SENTIMENT = Sentiment()
@@ -181,23 +185,23 @@ def test_a_layer_norm_looks_at_each_example_alone() -> None:
 
 
 def test_what_a_person_and_a_program_read() -> None:
-    (example,) = SENTIMENT.from_raw("Not bad. Not good.")
+    text = TaskText.from_text("Not bad. Not good.", split_sentences=False)
+    (example,) = SENTIMENT.to_examples([text])
     assert example.tokens == ("Not", "bad", ".", "Not", "good", ".")
-    settings = SentimentSettings()
-    assert SENTIMENT.to_json(example, 4, settings)["sentiment"] == "very positive"
-    assert (
-        SENTIMENT.to_text(example, 0, SentimentSettings(num_classes=2)).plain == "      negative  Not bad . Not good ."
-    )
+    found = [(example, (1, {"negative": 0.25, "positive": 0.75}))]
+    shown = SENTIMENT.to_record(0, None, [text], found, SentimentSettings(num_classes=2)).to_dict()
+    assert (shown["class"], shown["sentiment"], shown["label"], shown["score"]) == (1, "positive", "positive", 0.75)
+    assert shown["scores"] == {"negative": 0.25, "positive": 0.75}
 
 
 @pytest.mark.parametrize("text", ["", " ", "\n\n"])
 def test_raw_text_without_tokens_is_no_example(text: str) -> None:
-    assert SENTIMENT.from_raw(text) == []
+    assert SENTIMENT.to_examples([TaskText.from_text(text)]) == []
 
 
 @pytest.mark.parametrize("text", ["It was good.\nIt was bad.", "One.\n\nTwo."])
 def test_raw_text_of_several_lines_is_one_example(text: str) -> None:
-    (example,) = SENTIMENT.from_raw(text)
+    (example,) = SENTIMENT.to_examples([TaskText.from_text(text, split_sentences=False)])
     assert " ".join(example.tokens).replace(" .", ".") == " ".join(text.split())
 
 
@@ -246,7 +250,7 @@ def test_a_run_learns_a_rule(place: str, data: dict[str, Any], tmp_path: Path) -
     assert result["examples"]["test"] == 60
     assert result["test"]["accuracy"] >= 75  # chance is 20; some processors stop just there
     check_mixes(result, place)
-    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
+    trained = load_task(tmp_path / "run/model")
     assert evaluate_task(trained, data["test"]) == result["test"]
     lines = (tmp_path / "run/predictions.jsonl").read_text().splitlines()
     assert {json.loads(line) for line in lines} == set(range(5))
@@ -275,10 +279,14 @@ def test_any_labels(data: dict[str, Any], tmp_path: Path) -> None:
         data[name] = [str(path)]
     result = train_task(SENTIMENT, config(num_epochs=8, batch_size=4), files({**data, "test": []}, tmp_path / "run"))
     assert result["dev"]["accuracy"] > 90
-    trained = load_trained(tmp_path / "run")
-    ((example, prediction),) = SENTIMENT.predict_raw(trained, [("win a car now",)])
-    assert SENTIMENT.to_json(example, prediction, trained.settings)["label"] == prediction == "spam"
-    assert "spam" in SENTIMENT.to_text(example, prediction, trained.settings).plain
+    trained = load_task(tmp_path / "run")
+    found, blank = trained.predict(["win a car now", ""])
+    assert isinstance(found, SentimentRecord) and found.label == found.name == "spam"
+    shown = found.to_dict()
+    assert shown["label"] == "spam" and list(shown["scores"]) == ["ham", "spam"] and "class" not in shown
+    assert shown["score"] == shown["scores"]["spam"] > 0.5 and blank.to_dict()["label"] is None
+    assert to_text(found).plain.split() == ["spam", "win", "a", "car", "now"]
+    assert write_record(found, "csv").startswith("0,,spam,")
     path.write_text('{"text": "win a car", "label": "spam"}\n{"text": "win a car", "label": 1}\n')
     with pytest.warns(ElmokitWarning, match=r"training never saw the labels 1 \(1\)"):
         assert evaluate_task(trained, [str(path)]) == {"accuracy": 50.0}

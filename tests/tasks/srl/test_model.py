@@ -16,11 +16,15 @@ from elmokit.errors import ConfigError, InputError
 from elmokit.tasks.batches import TokenBatch, TokenTypes
 from elmokit.tasks.config import ElmoSettings, TaskConfig
 from elmokit.tasks.inputs import ElmoInputs, TokenInputs
+from elmokit.tasks.pipeline import TaskPipeline
+from elmokit.tasks.records import TaskText
 from elmokit.tasks.runner import evaluate_task, train_task
+from elmokit.tasks.saved import load_task
 from elmokit.tasks.spans import Span, to_iob2, to_spans
-from elmokit.tasks.srl.model import Gold, RoleExample, Srl, SrlModel, SrlSettings
+from elmokit.tasks.srl.model import Gold, SrlModel, SrlSettings
 from elmokit.tasks.srl.reader import SrlExample
-from elmokit.tasks.trained import TrainedTask, load_trained
+from elmokit.tasks.srl.record import SrlRecord
+from elmokit.tasks.srl.task import RoleExample, Srl
 from elmokit.training.config import read_run
 from tests.tasks.conftest import BASE, files, merge, write_data
 from tests.tasks.srl.test_reader import CONLL2012, EWT, PROPS, WORDS, write
@@ -366,24 +370,25 @@ def test_labels_and_gold(tmp_path: Path) -> None:
     assert gold.is_first.tolist() == [True, False, True]
 
 
-def test_what_a_person_and_a_program_read() -> None:
-    sentence = RoleExample(("Ann", "saw", "old", "Bo", "run"))
-    frames = [
+def test_what_a_program_reads() -> None:
+    text = TaskText.from_text("Ann saw old Bo run")
+    (sentence,) = SRL.to_examples([text])
+    found: list[Any] = [(sentence, ({"predicates": [1, 4], "frames": []}, ([0.75, 0.5], [])))]
+    frames: list[Any] = [
         {"predicate": 1, "spans": [[0, 1, "ARG0"], [1, 2, "V"], [2, 5, "ARG1"]]},
         {"predicate": 4, "spans": [[2, 4, "ARGM-X"], [4, 5, "V"]]},
     ]
-    found = {"predicates": [1, 4], "frames": frames}
-    text = SRL.to_text(sentence, found, SrlSettings())
-    assert text.plain == "[Ann]ARG0 saw [old Bo run]ARG1\nAnn saw [old Bo]ARGM-X run"
-    styles = {text.plain[span.start : span.end]: str(span.style) for span in text.spans}
-    assert styles["saw"] == styles["run"] == "bold"
-    assert styles["[Ann]"] == "green" and styles["ARG0"] == "dim green" and styles["Bo]"] == "yellow"
-    shown = SRL.to_json(sentence, found, SrlSettings())
-    assert [one["token"] for one in shown["predicates"]] == ["saw", "run"]
-    own = {"start": 2, "end": 4, "type": "ARGM-X", "tokens": ("old", "Bo")}
-    assert shown["predicates"][1] == {"index": 4, "token": "run", "arguments": [own]}
-    nothing = SRL.to_text(sentence, {"predicates": [], "frames": []}, SrlSettings())
-    assert nothing.plain == "Ann saw old Bo run"
+    more = SRL.further_examples(sentence, found[0][1][0])
+    assert [one.predicate for one in more] == [1, 4]
+    for one, frame in zip(more, frames, strict=True):
+        found.append((one, ({"predicates": [], "frames": [frame]}, ([], [[0.25] * len(frame["spans"])]))))
+    record = SRL.to_record(0, None, [text], found, SrlSettings())
+    assert isinstance(record, SrlRecord)
+    assert [(one.predicate.text, one.predicate.score) for one in record.predicates] == [("saw", 0.75), ("run", 0.5)]
+    shown = record.to_dict()["predicates"][1]
+    own = {"start": 2, "end": 4, "type": "ARGM-X", "text": "old Bo", "tokens": ["old", "Bo"]}
+    assert shown["arguments"] == [{**own, "start_char": 8, "end_char": 14, "score": 0.25}]
+    assert (shown["index"], shown["token"], shown["start_char"]) == (4, "run", 15)
 
 
 # --- Runs ------------------------------------------------------------------------------------------------------------
@@ -396,25 +401,28 @@ def test_a_run_learns_and_reads_raw_text(data: dict[str, Any], tmp_path: Path) -
     assert result["test"]["predicate_f1"] > 95
     assert set(result["test"]) == {"f1", "precision", "recall", "predicate_f1"}
     assert [mix["place"] for mix in result["mixes"]] == ["input"]
-    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
+    trained = load_task(tmp_path / "run/model")
     assert evaluate_task(trained, data["test"]) == result["test"]
     lines = [json.loads(line) for line in (tmp_path / "run/predictions.jsonl").read_text().splitlines()]
     assert SRL.score(read(data, "test"), lines) == result["test"]
     check_raw_text(trained)
 
 
-def check_raw_text(trained: TrainedTask) -> None:
+def check_raw_text(trained: TaskPipeline) -> None:
     """Two sentences in one text, the first with two predicates, and a text without any."""
-    rows = [("Anna saw Emil and Clara was seen by Dario and oh . Dario saw Anna and oh .",), ("oh .",), ("",)]
-    found = SRL.predict_raw(trained, rows)
-    assert [len(example.tokens) for example, _ in found] == [12, 6, 2]
-    assert [prediction["predicates"] for _, prediction in found] == [[1, 6], [1], []]
-    for example, prediction in found:
-        assert [frame["predicate"] for frame in prediction["frames"]] == prediction["predicates"]
-        tags = ("O",) * len(example.tokens)
-        given = [RoleExample(example.tokens, SrlExample(example.tokens, k, tags)) for k in prediction["predicates"]]
-        assert [frame for one in trained.predict(given) for frame in one["frames"]] == prediction["frames"]
-    assert Span(0, 1, "ARG0") in [Span(*span) for span in found[1][1]["frames"][0]["spans"]]
+    rows = ["Anna saw Emil and Clara was seen by Dario and oh . Dario saw Anna and oh .", "oh .", ""]
+    found = [record for record in trained.predict(rows) if isinstance(record, SrlRecord)]
+    assert [len(record.tokens) for record in found] == [18, 2, 0]
+    assert [[frame.predicate.start for frame in record.predicates] for record in found] == [[1, 6, 13], [], []]
+    for frame in found[0].predicates:
+        first, last = (0, 12) if frame.predicate.start < 12 else (12, 18)
+        tokens = found[0].tokens[first:last]
+        pair = SrlExample(tokens, frame.predicate.start - first, ("O",) * len(tokens))
+        (given,) = trained.predict_examples([RoleExample(tokens, pair)])
+        spans = [(start + first, end + first, label) for start, end, label in given["frames"][0]["spans"]]
+        assert [(one.start, one.end, one.type) for one in frame.arguments] == [one for one in spans if one[2] != "V"]
+        assert all(0 < one.score <= 1 for one in frame.arguments)
+    assert (12, 13, "ARG0") in [(one.start, one.end, one.type) for one in found[0].predicates[2].arguments]
 
 
 @pytest.mark.slow
@@ -423,7 +431,7 @@ def test_steps_with_every_place_of_elmo(elmo: dict[str, Any], data: dict[str, An
     own = config(num_epochs=1, elmo=elmo, model={"dropout": 0.2, "input_dropout": 0.2})
     result = train_task(SRL, own, files(data, tmp_path / "run"))
     assert result["examples"]["train"] == len(read(data, "train"))
-    trained = load_trained(tmp_path / "run/model", layers_folder=tmp_path / "new")
+    trained = load_task(tmp_path / "run/model")
     assert evaluate_task(trained, data["test"]) == result["test"]
 
 

@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from elmokit.cli.task_output import to_text
 from elmokit.errors import ConfigError, ElmokitWarning, InputError
 from elmokit.tasks.registry import find_task
 from elmokit.tasks.runner import evaluate_task, train_task
-from elmokit.tasks.tag.model import Tag, TagSettings
+from elmokit.tasks.saved import load_task
 from elmokit.tasks.tag.reader import TagExample, read_tags
-from elmokit.tasks.trained import load_trained
+from elmokit.tasks.tag.record import TagRecord
+from elmokit.tasks.tag.task import Tag
 from tests.data import DATA, needs_data
 from tests.tasks.conftest import files, settings
 
@@ -107,13 +109,16 @@ def test_a_run_learns_a_rule(data: dict[str, Any], tmp_path: Path) -> None:
     own = config(model={"chunks": True}, num_epochs=6)
     result = train_task(TAG, own, files(data, tmp_path / "run"))
     assert result["test"]["accuracy"] > 90 and result["test"]["f1"] > 80
-    trained = load_trained(tmp_path / "run", layers_folder=tmp_path / "new")
+    trained = load_task(tmp_path / "run")
     assert evaluate_task(trained, data["test"]) == result["test"]
     lines = [json.loads(line) for line in (tmp_path / "run/predictions.jsonl").read_text().splitlines()]
     assert {tag for line in lines for tag in line} <= {"O", "B-PER", "I-PER", "B-LOC"}
-    ((example, prediction),) = TAG.predict_raw(trained, [("so Anna left Oslo",)])
-    assert TAG.to_json(example, prediction, TagSettings()) == {"tokens": example.tokens, "tags": prediction}
-    assert TAG.to_text(example, prediction, TagSettings()).plain.startswith("so/O Anna/")
+    (found,) = trained.predict(["so Anna left Oslo"])
+    assert isinstance(found, TagRecord)
+    shown = found.to_dict()
+    assert (shown["tokens"], shown["tags"]) == (["so", "Anna", "left", "Oslo"], list(found.tags))
+    assert len(shown["scores"]) == 4 and all(0 < score <= 1 for score in shown["scores"])
+    assert to_text(found).plain.startswith("so/O Anna/")
     path = tmp_path / "new.conll"
     path.write_text("Anna X X B-SHIP\n")
     with pytest.warns(ElmokitWarning, match=r"training never saw the labels B-SHIP \(1\)"):

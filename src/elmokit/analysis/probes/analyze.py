@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from elmokit.analysis.embed import model_name
-from elmokit.analysis.kept_layers import keep_layers
+from elmokit.analysis.embed import cached_layers, model_name
 from elmokit.analysis.probes.layers import ProbeResult, ProbeTask
 from elmokit.analysis.probes.ner import NER
 from elmokit.analysis.probes.pos import TagSet, pos_task
@@ -13,8 +12,8 @@ from elmokit.analysis.probes.report import ner_report, pos_report
 from elmokit.analysis.report import Report
 from elmokit.arguments import check_path
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.progress import ProgressCallback
-from elmokit.tasks.layer_store import LayerStore
 
 Kind = TypeVar("Kind")
 
@@ -80,7 +79,7 @@ def _probe(
     sets = {kind: task.read_sets(data_dir, max_sentences) for kind, task in tasks.items()}
     first = next(iter(sets.values()))
     sentences = [tokens for tagged in first.values() for tokens in tagged.sentences]
-    embed = keep_layers(LayerStore(embedder), sentences, on_embedding)
+    embed = cached_layers(LayerCache(embedder), sentences, on_embedding)
     results = {}
     for number, (kind, task) in enumerate(tasks.items()):
         if on_probe is not None:

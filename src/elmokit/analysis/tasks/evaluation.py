@@ -115,7 +115,7 @@ def _label_details(caption: str, pairs: Mapping[tuple[str, str], int]) -> _Detai
 
 
 def _answers(examples: Sequence[Any], predictions: Sequence[Any]) -> _Details:
-    from elmokit.tasks.qa.model import Qa
+    from elmokit.tasks.qa.task import Qa
 
     task = Qa()
     kinds: dict[str, list[Sequence[float]]] = {}
@@ -141,7 +141,7 @@ def question_kind(question: str) -> str:
 
 
 def _clusters(examples: Sequence[Any], predictions: Sequence[Any]) -> _Details:
-    from elmokit.tasks.coref.model import Coref
+    from elmokit.tasks.coref.task import Coref
 
     task = Coref()
     rows = []

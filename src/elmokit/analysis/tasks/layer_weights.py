@@ -21,7 +21,7 @@ from elmokit.analysis.tasks.run_groups import TrainedRun, check_runs, group_runs
 from elmokit.errors import ConfigError, FormatError, InputError
 from elmokit.formats.locate import TASK_MODEL
 from elmokit.recognize import TASK_RUN, mistaken
-from elmokit.tasks.comparison import deviation
+from elmokit.tasks.experiments.comparison import deviation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from elmokit.analysis.report import Block, Chart, Report, Table
 from elmokit.analysis.tasks.run_groups import TrainedRun, check_runs, group_runs, read_settings
 from elmokit.errors import FormatError, InputError
 from elmokit.recognize import TASK_RUN, mistaken
-from elmokit.tasks.comparison import mean_text
+from elmokit.tasks.experiments.comparison import mean_text
 from elmokit.training.log import RunLog
 
 if TYPE_CHECKING:

@@ -19,10 +19,10 @@ from elmokit.analysis.tasks.variants import check_varied
 from elmokit.arguments import shown
 from elmokit.errors import ConfigError
 from elmokit.progress import ProgressCallback
-from elmokit.tasks.comparison import P_TEXT, Comparison, compare, deviation, mean_text, p_text, setting_text
 from elmokit.tasks.config import TaskConfig
+from elmokit.tasks.experiments.comparison import P_TEXT, Comparison, compare, deviation, mean_text, p_text, setting_text
+from elmokit.tasks.experiments.variants import BASELINE, Done, Experiment, Runs, Variant, run_all
 from elmokit.tasks.subsets import share_size
-from elmokit.tasks.variants import BASELINE, Done, Experiment, Runs, Variant, run_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -14,8 +14,8 @@ from elmokit.analysis.page import COLORS
 from elmokit.analysis.report import Cell, Chart, Report, Table
 from elmokit.errors import ConfigError
 from elmokit.progress import ProgressCallback
-from elmokit.tasks.comparison import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
-from elmokit.tasks.variants import BASELINE, Done, Experiment, Runs, Variant, run_all
+from elmokit.tasks.experiments.comparison import P_TEXT, PAPER, Comparison, compare, mean_text, p_text, setting_text
+from elmokit.tasks.experiments.variants import BASELINE, Done, Experiment, Runs, Variant, run_all
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -21,10 +21,10 @@ from elmokit.analysis.usage.report import Subject, ranking_report, senses_report
 from elmokit.analysis.usage.shift import compare
 from elmokit.arguments import check_integer, shown
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.embedding.pooling import Layers
 from elmokit.errors import ConfigError, InputError
 from elmokit.progress import ProgressCallback
-from elmokit.tasks.layer_store import LayerStore
 from elmokit.text.input_kind import has_raw_text
 from elmokit.wording import counted
 
@@ -72,7 +72,7 @@ def analyze_senses(
         options: The word and the settings.
         on_embedding: Receives how many sentences of how many are embedded.
     """
-    selection, store = embedder.select(options.layers), LayerStore(embedder)
+    selection, store = embedder.select(options.layers), LayerCache(embedder)
     _check_tokenizer(embedder, corpora)
     samples = [_collect(corpus, options) for corpus in corpora]
     sides = [sample.occurrences for sample in samples]
@@ -118,7 +118,7 @@ def analyze_shifts(
     options = options or RankOptions()
     selection = embedder.select(layers)
     _check_tokenizer(embedder, corpora)
-    ranked = rank_words(LayerStore(embedder), corpora, selection, options, on_embedding)
+    ranked = rank_words(LayerCache(embedder), corpora, selection, options, on_embedding)
     settings = _settings(embedder, corpora, layers, options.seed)
     settings |= {"min_count": options.min_count, "max_words": options.max_words}
     settings |= {"max_occurrences": options.max_occurrences}

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from elmokit.analysis.occurrence import Occurrence
 from elmokit.arguments import check_integer
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.progress import ProgressCallback
-from elmokit.tasks.layer_store import LayerStore
 from elmokit.text.files import find_files, open_text, refuse_pipes
 from elmokit.text.input_kind import DEFAULT_INPUT, InputKind, actual_input, check_input, glued_form, is_shard
 from elmokit.text.lines import split_line
@@ -193,7 +193,7 @@ def missing_word_error(word: str, corpus: Corpus) -> InputError:
 
 
 def read_contexts(
-    store: LayerStore, occurrences: Sequence[Occurrence], progress: ProgressCallback | None = None
+    store: LayerCache, occurrences: Sequence[Occurrence], progress: ProgressCallback | None = None
 ) -> NDArray[np.float32]:
     """What the model knows about the context of each token without having seen the token: (K, L, D).
 
@@ -211,7 +211,7 @@ def read_contexts(
     return contexts
 
 
-def _boundaries(store: LayerStore) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def _boundaries(store: LayerCache) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """The layers of each direction before the first token: forward at `<S>`, backward at `</S>`, (L, P) each."""
     bilm, half = store.embedder.bilm, store.width // 2
     with torch.inference_mode():

@@ -27,10 +27,10 @@ from elmokit.analysis.usage.shift import (
     shuffle_corpora,
     unit_contexts,
 )
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.embedding.pooling import Selection
 from elmokit.errors import InputError
 from elmokit.progress import ProgressCallback
-from elmokit.tasks.layer_store import LayerStore
 
 COMMON_TYPES = 150
 """This number of most frequent types counts as function words, which are not ranked."""
@@ -81,7 +81,7 @@ class RankedWord:
 
 
 def rank_words(
-    store: LayerStore,
+    store: LayerCache,
     corpora: tuple[Corpus, Corpus],
     selection: Selection,
     options: RankOptions | None = None,

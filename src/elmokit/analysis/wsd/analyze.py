@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from elmokit.analysis.embed import model_name
-from elmokit.analysis.kept_layers import keep_layers
+from elmokit.analysis.embed import cached_layers, model_name
 from elmokit.analysis.report import Report
 from elmokit.analysis.wsd.data import read_wsd_data
 from elmokit.analysis.wsd.nearest import evaluate_wsd
@@ -14,8 +13,8 @@ from elmokit.analysis.wsd.target_vectors import keep_words
 from elmokit.analysis.wsd.votes import evaluate_votes
 from elmokit.arguments import check_path
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.progress import ProgressCallback
-from elmokit.tasks.layer_store import LayerStore
 
 
 def analyze_wsd(
@@ -42,7 +41,7 @@ def analyze_wsd(
     data = read_wsd_data(check_path("data_dir", data_dir), list(parts))
     train = list(keep_words(data.train, data.words))
     sentences = [sentence.tokens for part in (train, *data.sets.values()) for sentence in part]
-    embed = keep_layers(LayerStore(embedder), sentences, on_embedding)
+    embed = cached_layers(LayerCache(embedder), sentences, on_embedding)
     nearest = evaluate_wsd(embed, train, data.sets, data.index)
     if on_evaluation is not None:
         on_evaluation(1, 2)

@@ -4,32 +4,24 @@ Notation: B documents, T tokens of the longest, N tokens of one, S sentences, U 
 inputs, C of what the encoder gives, M kept spans, A antecedents.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.nn.utils.rnn import pad_sequence
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
-from elmokit.tasks.coref.document import CorefDocument, Mention
-from elmokit.tasks.coref.files import Format, read_documents, split_document
-from elmokit.tasks.coref.metric import CorefScore, Fractions, score_clusters
+from elmokit.tasks.base import Labels, Scored, TaskModel
+from elmokit.tasks.batches import TokenBatch
+from elmokit.tasks.coref.files import Format
 from elmokit.tasks.coref.pairs import PairScorer, join_scores, link_loss, make_clusters
 from elmokit.tasks.coref.spans import Kept, SpanScorer, list_spans
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout
-from elmokit.text.lines import split_line
 from elmokit.training.config import Rate, Share
-
-COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
-_NOBODY = "-"
 
 
 class CorefSettings(Config):
@@ -156,121 +148,30 @@ class CorefModel(TaskModel):
 
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
         """The clusters of each document, as lists of [start, end]."""
+        return [clusters for clusters, _ in self.predict_scored(texts, gold)]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The clusters, and for each mention its antecedent or None, and the probability of that decision."""
         (batch,) = texts
         return [self._decode(links) for links in self._run(batch, gold)]
 
-    def _decode(self, links: Links) -> list[list[list[int]]]:
+    def _decode(self, links: Links) -> Scored:
         kept, scores = links
         spans = [list(span) for span in zip(kept.spans.starts.tolist(), kept.spans.ends.tolist(), strict=True)]
         distances = scores.argmax(1).tolist()  # 0 means no antecedent
         choices = [number - distance if distance else -1 for number, distance in enumerate(distances)]
         likely = (kept.scores > 0).tolist()
-        return [
-            [spans[number] for number in cluster]
+        clusters = [
+            cluster
             for cluster in make_clusters(choices)
             if len(cluster) > 1 or (self.settings.singletons and likely[cluster[0]])
         ]
-
-
-class Coref(Task[CorefDocument]):
-    """Coreference resolution: mentions of the same entity in documents."""
-
-    name: ClassVar[str] = "coref"
-    metric: ClassVar[str] = "f1"
-    fields: ClassVar[tuple[str, ...]] = ("document",)
-    whole_files: ClassVar[bool] = True
-    settings: ClassVar[type[Config]] = CorefSettings
-    needs: ClassVar[str] = "mention"
-
-    def read(self, paths: Iterable[Path], settings: CorefSettings, *, training: bool) -> Iterator[CorefDocument]:
-        """Read CoNLL-2012 files, LitBank or OntoGUM; training documents are split into pieces."""
-        for path in paths:
-            for document in read_documents(path, settings.format):
-                if training:
-                    yield from split_document(document, settings.max_tokens, singletons=settings.singletons)
-                else:
-                    yield document
-
-    def texts(self, example: CorefDocument) -> tuple[Text, ...]:
-        """The document."""
-        return (example.sentences,)
-
-    def find_labels(self, examples: Sequence[CorefDocument]) -> Labels:
-        """The genres, and whether speakers are known."""
-        return {
-            "genres": sorted({example.genre for example in examples if example.genre is not None}),
-            "speakers": any(example.speakers is not None for example in examples),
-        }
-
-    def has_gold(self, example: CorefDocument) -> bool:
-        """Whether the document has mentions."""
-        return bool(example.clusters)
-
-    def build(self, settings: CorefSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """A span ranker."""
-        return CorefModel(settings, inputs, labels)
-
-    def collate(self, examples: Sequence[CorefDocument], labels: Labels, texts: Sequence[TokenBatch]) -> Any:
-        """One `CorefGold` per document."""
-        return [_collate(example, labels["genres"]) for example in examples]
-
-    def counts(self, example: CorefDocument, prediction: Any) -> Sequence[float]:
-        """Fractions of MUC, B³, CEAF and mentions, first without singletons on either side, then with them."""
-        gold, found = [[*map(tuple, c)] for c in example.clusters], [[*map(tuple, c)] for c in prediction]
-        scores = [
-            score_clusters([[c for c in gold if len(c) >= least]], [[c for c in found if len(c) >= least]])
-            for least in (2, 1)
+        certain = scores.softmax(1).amax(1).tolist()
+        decisions = [
+            [(spans[choices[number]] if choices[number] >= 0 else None, certain[number]) for number in cluster]
+            for cluster in clusters
         ]
-        return [number for score in scores for part in _parts(score) for number in vars(part).values()]
-
-    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """The F1 of CoNLL-2012 and its three parts; singletons count only for the last figure."""
-        parts = [Fractions(*sums[begin : begin + 4]) for begin in range(0, len(sums), 4)]
-        without, all_of_them = CorefScore(*parts[:4]), CorefScore(*parts[4:])
-        return {
-            "f1": 100 * without.f1,
-            "muc": 100 * without.muc.f1,
-            "b_cubed": 100 * without.b_cubed.f1,
-            "ceaf": 100 * without.ceaf.f1,
-            "mentions": 100 * without.mentions.f1,
-            "f1_with_singletons": 100 * all_of_them.f1,
-        }
-
-    def from_raw(self, *fields: str) -> list[CorefDocument]:
-        """One document, or none if the text has no tokens."""
-        sentences = tuple(map(tuple, split_line(fields[0], "text")))
-        return [CorefDocument("", sentences)] if sentences else []
-
-    def to_json(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> dict[str, Any]:
-        """Sentences, and clusters of mentions with offsets into the tokens of the whole document."""
-        tokens = example.tokens
-        clusters = [
-            [{"start": start, "end": end, "text": " ".join(tokens[start:end])} for start, end in cluster]
-            for cluster in prediction
-        ]
-        return {"sentences": example.sentences, "clusters": clusters}
-
-    def to_text(self, example: CorefDocument, prediction: Any, settings: CorefSettings) -> RichText:
-        """One sentence per line; the mentions of a cluster have its number and color."""
-        numbered = {Mention(*span): number for number, cluster in enumerate(prediction, 1) for span in cluster}
-        by_length = sorted(numbered, key=lambda mention: mention.start - mention.end)  # long ones first
-        inner: dict[int, int] = {}  # the cluster of the shortest mention around each token
-        for mention in by_length:
-            inner.update(dict.fromkeys(range(*mention), numbered[mention]))
-        shown = RichText()
-        place = 0
-        for sentence in example.sentences:
-            for number, token in enumerate(sentence):
-                shown.append(" " if number else "\n" if place else "")
-                for mention in by_length:
-                    if mention.start == place:
-                        shown.append(f"[{numbered[mention]} ", f"dim {_color(numbered[mention])}")
-                shown.append(token, f"bold {_color(inner[place])}" if place in inner else "")
-                place += 1
-                for mention in reversed(by_length):
-                    if mention.end == place:
-                        shown.append("]", f"dim {_color(numbered[mention])}")
-        return shown
+        return [[spans[number] for number in cluster] for cluster in clusters], decisions
 
 
 def _group_by_length(lengths: Sequence[int]) -> list[list[int]]:
@@ -284,26 +185,3 @@ def _group_by_length(lengths: Sequence[int]) -> list[list[int]]:
             groups.append([])
         groups[-1].append(number)
     return groups
-
-
-def _color(number: int) -> str:
-    return COLORS[(number - 1) % len(COLORS)]
-
-
-def _parts(score: CorefScore) -> tuple[Fractions, ...]:
-    return score.muc, score.b_cubed, score.ceaf, score.mentions
-
-
-def _collate(document: CorefDocument, genres: Sequence[str]) -> CorefGold:
-    speakers = [name for sentence in document.speakers or () for name in sentence] or [_NOBODY] * len(document.tokens)
-    numbers = {_NOBODY: 0}
-    return CorefGold(
-        tuple(len(sentence) for sentence in document.sentences if sentence),
-        torch.tensor([numbers.setdefault(name, len(numbers)) for name in speakers]),
-        genres.index(document.genre) + 1 if document.genre in genres else 0,
-        {
-            (mention.start, mention.end): number
-            for number, cluster in enumerate(sorted(document.clusters), 1)  # of several clusters, the last
-            for mention in cluster
-        },
-    )

@@ -3,28 +3,19 @@
 Notation: B sentences, T tokens, E width of the inputs, K tags.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.base import Scored, TaskModel
+from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Crf, InputDropout
-from elmokit.tasks.ner.example import NerExample
-from elmokit.tasks.ner.metric import score_spans
-from elmokit.tasks.ner.reader import read_entities
-from elmokit.tasks.spans import SpanCounts, read_spans, to_bioul, to_spans, types_of
-from elmokit.text.lines import split_line
+from elmokit.tasks.spans import to_spans
 from elmokit.training.config import Share
-
-COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 
 
 class NerSettings(Config):
@@ -75,8 +66,21 @@ class NerModel(TaskModel):
     def predict(self, texts: Sequence[TokenBatch], gold: Any) -> list[Any]:
         """Spans as (start, end, type) of each sentence."""
         (batch,) = texts
-        decoded = self.crf.decode(self._run(batch), batch.mask)
-        return [[list(span) for span in to_spans([self.tags[tag] for tag in tags])] for tags in decoded]
+        return [self._spans(tags) for tags in self.crf.decode(self._run(batch), batch.mask)]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The spans, and the marginal probability of each."""
+        (batch,) = texts
+        scores = self._run(batch)
+        posteriors = self.crf.posteriors(scores, batch.mask)
+        found: list[Scored] = []
+        for row, tags in enumerate(self.crf.decode(scores, batch.mask)):
+            spans = self._spans(tags)
+            found.append((spans, [posteriors.segment(row, start, tags[start:end]) for start, end, _ in spans]))
+        return found
+
+    def _spans(self, tags: Sequence[int]) -> list[list[Any]]:
+        return [list(span) for span in to_spans([self.tags[tag] for tag in tags])]
 
 
 def _allowed(tags: Sequence[str]) -> dict[str, Tensor]:
@@ -97,84 +101,3 @@ def _allowed(tags: Sequence[str]) -> dict[str, Tensor]:
         "may_start": torch.tensor([not continues(tag) for tag in tags]),
         "may_end": torch.tensor([not goes_on(tag) for tag in tags]),
     }
-
-
-class Ner(Task[NerExample]):
-    """Named entity recognition in sentences."""
-
-    name: ClassVar[str] = "ner"
-    metric: ClassVar[str] = "f1"
-    settings: ClassVar[type[Config]] = NerSettings
-    needs: ClassVar[str] = "entity"
-
-    def read(self, paths: Iterable[Path], settings: NerSettings, *, training: bool) -> Iterator[NerExample]:
-        """Read column files or JSON lines, recognized by their content."""
-        return chain.from_iterable(map(read_entities, paths))
-
-    def texts(self, example: NerExample) -> tuple[Text, ...]:
-        """The sentence."""
-        return ((example.tokens,),)
-
-    def find_labels(self, examples: Sequence[NerExample]) -> Labels:
-        """All BIOUL tags of the entity types."""
-        types = sorted({span.type for example in examples for span in example.spans})
-        return {"tags": ["O", *(f"{letter}-{kind}" for kind in types for letter in "BILU")]}
-
-    def has_gold(self, example: NerExample) -> bool:
-        """Whether the sentence has an entity."""
-        return bool(example.spans)
-
-    def gold_labels(self, example: NerExample) -> Iterable[str]:
-        """The types of its entities."""
-        return {span.type for span in example.spans}
-
-    def known_labels(self, labels: Labels) -> Collection[str]:
-        """The types of entities."""
-        return types_of(labels["tags"])
-
-    def build(self, settings: NerSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """A biLSTM-CRF."""
-        return NerModel(settings, inputs, labels["tags"])
-
-    def collate(self, examples: Sequence[NerExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
-        """Gold tags (B, T); a type that did not occur in training is O."""
-        numbers = {tag: number for number, tag in enumerate(labels["tags"])}
-        gold = torch.zeros(texts[0].mask.shape, dtype=torch.long)
-        for row, example in enumerate(examples):
-            tags = to_bioul(example.spans, len(example.tokens))
-            gold[row, : len(tags)] = torch.tensor([numbers.get(tag, 0) for tag in tags])
-        return gold
-
-    def counts(self, example: NerExample, prediction: Any) -> Sequence[float]:
-        """Numbers of gold, predicted and correct entities."""
-        found = score_spans([example.spans], [read_spans(prediction)]).overall
-        return found.gold, found.predicted, found.correct
-
-    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """Exact span F1, precision and recall."""
-        return SpanCounts(*map(int, sums)).figures()
-
-    def from_raw(self, *fields: str) -> list[NerExample]:
-        """The sentences of a text."""
-        return [NerExample(tuple(tokens), ("O",) * len(tokens)) for tokens in split_line(fields[0], "text")]
-
-    def to_json(self, example: NerExample, prediction: Any, settings: NerSettings) -> dict[str, Any]:
-        """Tokens and entities."""
-        entities = [
-            {"start": span.start, "end": span.end, "type": span.type, "tokens": example.tokens[span.start : span.end]}
-            for span in read_spans(prediction)
-        ]
-        return {"tokens": example.tokens, "entities": entities}
-
-    def to_text(self, example: NerExample, prediction: Any, settings: NerSettings) -> RichText:
-        """The sentence with its entities in color, each with its type."""
-        shown = RichText()
-        place = 0
-        for span in read_spans(prediction):
-            shown.append("".join(f"{token} " for token in example.tokens[place : span.start]))
-            style = COLORS[sum(span.type.encode()) % len(COLORS)]
-            shown.append(f"[{' '.join(example.tokens[span.start : span.end])}]", f"bold {style}").append(
-                f"{span.type} ", f"dim {style}"
-            )
-            place = span.end
-        return shown.append(" ".join(example.tokens[place:]))

@@ -4,28 +4,21 @@ Notation: B pairs, T and U tokens of premise and hypothesis, E width of the inpu
 output, Y labels.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.accuracy import ClassTask
-from elmokit.tasks.base import Labels, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.base import Scored, TaskModel
+from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, attend, pool_mean_max
-from elmokit.tasks.nli.reader import LABELS, NliExample, read_nli
+from elmokit.tasks.nli.reader import LABELS
 from elmokit.text.input_kind import InputKind
-from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
-
-STYLES = {"entailment": "green", "neutral": "yellow", "contradiction": "red"}
 
 
 class NliSettings(Config):
@@ -93,47 +86,8 @@ class NliModel(TaskModel):
         """The label of each pair."""
         return [LABELS[number] for number in self._run(texts).argmax(1).tolist()]
 
-
-class Nli(ClassTask[NliExample]):
-    """Natural language inference: does a premise entail a hypothesis?"""
-
-    name: ClassVar[str] = "nli"
-    fields: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
-    settings: ClassVar[type[Config]] = NliSettings
-
-    def read(self, paths: Iterable[Path], settings: NliSettings, *, training: bool) -> Iterator[NliExample]:
-        """Read SNLI, MultiNLI, SICK and counterfactual files."""
-        return chain.from_iterable(read_nli(path, input=settings.input) for path in paths)
-
-    def reads_raw_text(self, settings: NliSettings) -> bool:
-        """Depends on the setting `input`."""
-        return settings.input == "text"
-
-    def texts(self, example: NliExample) -> tuple[Text, ...]:
-        """Premise and hypothesis."""
-        return (example.premise,), (example.hypothesis,)
-
-    def build(self, settings: NliSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """ESIM."""
-        return NliModel(settings, inputs)
-
-    def collate(self, examples: Sequence[NliExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
-        """Gold labels (B,)."""
-        return torch.tensor([LABELS.index(example.label) for example in examples])
-
-    def from_raw(self, *fields: str) -> list[NliExample]:
-        """One pair."""
-        premise, hypothesis = (
-            tuple(token.text for sentence in tokenize(text, split_sentences=False) for token in sentence)
-            for text in fields
-        )
-        return [NliExample(premise, hypothesis, LABELS[0])]
-
-    def to_json(self, example: NliExample, prediction: Any, settings: NliSettings) -> dict[str, Any]:
-        """Both texts and the label."""
-        return {"premise": example.premise, "hypothesis": example.hypothesis, "label": prediction}
-
-    def to_text(self, example: NliExample, prediction: Any, settings: NliSettings) -> RichText:
-        """The label in color, then both texts."""
-        texts = f"{' '.join(example.premise)}  →  {' '.join(example.hypothesis)}"
-        return RichText.assemble((f"{prediction:>13}  ", STYLES[prediction]), texts)
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The label of each pair, and the probability of every label."""
+        scores = self._run(texts)  # (B, Y)
+        labels = (LABELS[number] for number in scores.argmax(1).tolist())
+        return list(zip(labels, scores.softmax(1).tolist(), strict=True))

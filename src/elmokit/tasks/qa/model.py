@@ -4,24 +4,18 @@ Notation: B questions, T tokens of the paragraph, U of the question, E width of 
 ELMo at the output.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.base import Scored, TaskModel
+from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout
-from elmokit.tasks.qa.metric import exact_match, token_f1
-from elmokit.tasks.qa.reader import QaExample, TokenSpan, read_paragraph, read_squad
-from elmokit.text.lines import split_line
 from elmokit.training.config import Share
 
 
@@ -129,87 +123,29 @@ class QaModel(TaskModel):
 
     def predict(self, texts: Sequence[TokenBatch], gold: QaGold) -> list[Any]:
         """The most likely span of at most `max_answer` tokens, as [start, end) offsets."""
+        pairs = self._score_spans(texts)
+        length = pairs.shape[2]
+        return [[place // length, place % length + 1] for place in pairs.flatten(1).argmax(1).tolist()]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: QaGold, *, num_best: int = 1) -> list[Scored]:
+        """The most likely span, and the `num_best` most likely ones as (start, end, probability)."""
+        pairs = self._score_spans(texts)
+        length = pairs.shape[2]
+        best = pairs.flatten(1).topk(min(num_best, length * length), 1)  # (B, num_best)
+        found: list[Scored] = []
+        for places, scores in zip(best.indices.tolist(), best.values.exp().tolist(), strict=True):
+            spans = [
+                (place // length, place % length + 1, score)
+                for place, score in zip(places, scores, strict=True)
+                if score
+            ]
+            found.append(([places[0] // length, places[0] % length + 1], spans))
+        return found
+
+    def _score_spans(self, texts: Sequence[TokenBatch]) -> Tensor:
+        """Log-probabilities (B, T, T) of spans by first and last token; −∞ for those that are too long."""
         first, last = self._run(texts)
         pairs = first[:, :, None] + last[:, None]  # (B, T, T)
         ones = torch.ones(pairs.shape[1:], dtype=torch.bool, device=pairs.device)
         short = ones.triu() & ones.tril(self.max_answer - 1)  # (T, T)
-        best = pairs.masked_fill(~short, -torch.inf).flatten(1).argmax(1)  # (B,)
-        length = pairs.shape[2]
-        return [[place // length, place % length + 1] for place in best.tolist()]
-
-
-class Qa(Task[QaExample]):
-    """Question answering: the words of a paragraph that answer a question."""
-
-    name: ClassVar[str] = "qa"
-    metric: ClassVar[str] = "f1"
-    fields: ClassVar[tuple[str, ...]] = ("context", "question")
-    settings: ClassVar[type[Config]] = QaSettings
-
-    def read(self, paths: Iterable[Path], settings: QaSettings, *, training: bool) -> Iterator[QaExample]:
-        """Read SQuAD v1.1 files; in training, only questions with an answer that tokens cover."""
-        examples = chain.from_iterable(read_squad(path) for path in paths)
-        return (example for example in examples if not training or any(example.spans))
-
-    def reads_raw_text(self, settings: QaSettings) -> bool:
-        """Always: SQuAD's files contain raw text."""
-        return True
-
-    def texts(self, example: QaExample) -> tuple[Text, ...]:
-        """Paragraph and question."""
-        return example.paragraph.sentences, (example.question_tokens,)
-
-    def find_labels(self, examples: Sequence[QaExample]) -> Labels:
-        """Nothing."""
-        return {}
-
-    def build(self, settings: QaSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """BiDAF with self-attention."""
-        return QaModel(settings, inputs)
-
-    def collate(self, examples: Sequence[QaExample], labels: Labels, texts: Sequence[TokenBatch]) -> QaGold:
-        """The first and last tokens of gold answers."""
-        starts, ends = torch.zeros_like(texts[0].mask), torch.zeros_like(texts[0].mask)  # (B, T)
-        for row, example in enumerate(examples):
-            for span in example.spans:
-                if span is not None:
-                    starts[row, span.start] = ends[row, span.end - 1] = True
-        return QaGold(starts, ends)
-
-    def counts(self, example: QaExample, prediction: Any) -> Sequence[float]:
-        """Exact match and F1 with the best gold answer."""
-        text = _text(example, prediction)
-        matches = [(float(exact_match(text, answer.text)), token_f1(text, answer.text)) for answer in example.answers]
-        return max((match for match, _ in matches), default=0.0), max((f1 for _, f1 in matches), default=0.0), 1.0
-
-    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """F1 and exact match."""
-        return {"f1": 100 * sums[1] / sums[2], "exact_match": 100 * sums[0] / sums[2]}
-
-    def from_raw(self, *fields: str) -> list[QaExample]:
-        """One question."""
-        context, question = fields
-        paragraph = read_paragraph("the context", "", context)
-        tokens = tuple(token for sentence in split_line(question, "text") for token in sentence)
-        return [QaExample("", question, tokens, paragraph, (), ())]
-
-    def to_json(self, example: QaExample, prediction: Any, settings: QaSettings) -> dict[str, Any]:
-        """The answer and its position."""
-        first, last = example.paragraph.offsets[prediction[0]], example.paragraph.offsets[prediction[1] - 1]
-        place = {"start": first[0], "end": last[1]}
-        return {"question": example.question, "answer": _text(example, prediction), **place}
-
-    def to_text(self, example: QaExample, prediction: Any, settings: QaSettings) -> RichText:
-        """The question, and the paragraph with the answer in color."""
-        place = self.to_json(example, prediction, settings)
-        context = example.paragraph.text
-        return RichText.assemble(
-            (f"{example.question}\n", "bold"),
-            context[: place["start"]],
-            (place["answer"], "bold green"),
-            context[place["end"] :],
-        )
-
-
-def _text(example: QaExample, prediction: Any) -> str:
-    return example.paragraph.text_of(TokenSpan(*prediction))
+        return pairs.masked_fill(~short, -torch.inf)

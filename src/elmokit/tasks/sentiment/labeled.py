@@ -55,7 +55,7 @@ def _read(path: Path, input: InputKind) -> Iterator[tuple[str, tuple[str, ...], 
             locations.append((where, label))
             yield text
 
-    for text in watched(texts(), input, str(path), "--set model.input="):
+    for text in watched(texts(), input, str(path), "`elmokit task train` --set model.input="):
         where, label = locations.pop()
         if not label:
             raise InputError(f"{where} has no label beside its text: correct it.")

@@ -3,32 +3,23 @@
 Notation: B sentences, T tokens, E width of the inputs, H of one direction, D of ELMo at the output, Y classes.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain, pairwise
-from pathlib import Path
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Literal
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from elmokit.config import Config, Positive
 from elmokit.errors import InputError
-from elmokit.tasks.accuracy import ClassTask
-from elmokit.tasks.base import Labels, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.base import Scored, TaskModel
+from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.inputs import TokenInputs
 from elmokit.tasks.layers import BiRnn, Dropout, InputDropout, Maxout, attend, pool_all
-from elmokit.tasks.sentiment.labeled import is_json_lines, is_labeled
-from elmokit.tasks.sentiment.reader import TREE_LABELS, SentimentExample, read_sentiment_labels, read_sst
-from elmokit.text.input_kind import InputKind
-from elmokit.text.tokenize import tokenize
 from elmokit.training.config import Share
 
-COLORS = ("cyan", "magenta", "yellow", "green", "blue", "red")
 NAMES = {2: ("negative", "positive"), 5: ("very negative", "negative", "neutral", "positive", "very positive")}
-STYLES = {2: ("red", "green"), 5: ("bold red", "red", "yellow", "green", "bold green")}
 
 
 class SentimentSettings(Config):
@@ -61,6 +52,7 @@ class SentimentModel(TaskModel):
     def __init__(self, settings: SentimentSettings, inputs: TokenInputs, classes: Sequence[str] = ()) -> None:
         super().__init__()
         self.inputs, self.names = inputs, tuple(classes)
+        self.shown_names = self.names or NAMES[settings.num_classes]
         hidden = settings.hidden_dim
         self.input_dropout = InputDropout(settings.input_dropout)
         self.forward_layer = nn.Sequential(nn.Linear(inputs.dim, hidden), nn.ReLU())
@@ -104,87 +96,11 @@ class SentimentModel(TaskModel):
         classes: list[Any] = self._run(texts[0]).argmax(1).tolist()
         return [self.names[number] for number in classes] if self.names else classes
 
-
-class Sentiment(ClassTask[SentimentExample]):
-    """Sentiment, or any other classification of texts."""
-
-    name: ClassVar[str] = "sentiment"
-    settings: ClassVar[type[Config]] = SentimentSettings
-
-    def read(self, paths: Iterable[Path], settings: SentimentSettings, *, training: bool) -> Iterator[SentimentExample]:
-        """Read SST trees, or texts with labels; phrases are used in training only."""
-        classes, phrases = settings.num_classes, settings.phrases and training
-        return chain.from_iterable(
-            read_sentiment_labels(path, input=_input_of(path, settings), num_classes=classes)
-            if is_labeled(path)
-            else read_sst(path, phrases=phrases, num_classes=classes)
-            for path in paths
-        )
-
-    def texts(self, example: SentimentExample) -> tuple[Text, ...]:
-        """The sentence."""
-        return ((example.tokens,),)
-
-    def find_labels(self, examples: Sequence[SentimentExample]) -> Labels:
-        """The labels, unless all are numbers of classes, which need no names."""
-        found = {example.label for example in examples}
-        if all(isinstance(label, int) for label in found):
-            return {}
-        if len(found) == 1:
-            raise InputError(f"the training files have one label, {found.pop()!r}: give texts of two labels or more.")
-        return {"classes": sorted(map(str, found))}
-
-    def gold_labels(self, example: SentimentExample) -> Iterable[str]:
-        """Its label."""
-        return (str(example.label),)
-
-    def known_labels(self, labels: Labels) -> Collection[str]:
-        """The classes."""
-        return _classes(labels)
-
-    def counts(self, example: SentimentExample, prediction: Any) -> Sequence[float]:
-        """1 if the prediction is correct, else 0; then 1 for the example."""
-        return float(str(example.label) == str(prediction)), 1.0
-
-    def build(self, settings: SentimentSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """A biattentive classification network."""
-        return SentimentModel(settings, inputs, labels.get("classes", ()))
-
-    def collate(self, examples: Sequence[SentimentExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
-        """Gold classes (B,); a label that training never saw is the first one."""
-        numbers = {name: number for number, name in enumerate(_classes(labels))}
-        return torch.tensor([numbers.get(str(example.label), 0) for example in examples])
-
-    def from_raw(self, *fields: str) -> list[SentimentExample]:
-        """A text as one token sequence, like the sentences of SST."""
-        sentences = tokenize(fields[0], split_sentences=False)  # one, or none if there is no token
-        return [SentimentExample(tuple(token.text for token in tokens), 0) for tokens in sentences]
-
-    def to_json(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> dict[str, Any]:
-        """Tokens and class."""
-        if isinstance(prediction, str):
-            return {"tokens": example.tokens, "label": prediction}
-        return {
-            "tokens": example.tokens,
-            "class": prediction,
-            "sentiment": NAMES[settings.num_classes][prediction],
-        }
-
-    def to_text(self, example: SentimentExample, prediction: Any, settings: SentimentSettings) -> RichText:
-        """The class in color, then the text."""
-        if isinstance(prediction, str):
-            style = COLORS[sum(prediction.encode()) % len(COLORS)]
-            return RichText.assemble((f"{prediction:>14}  ", style), " ".join(example.tokens))
-        name, style = NAMES[settings.num_classes][prediction], STYLES[settings.num_classes][prediction]
-        return RichText.assemble((f"{name:>14}  ", style), " ".join(example.tokens))
-
-
-def _input_of(path: Path, settings: SentimentSettings) -> InputKind:
-    if settings.input != "auto":
-        return settings.input
-    return "text" if is_json_lines(path) else "tokens"
-
-
-def _classes(labels: Labels) -> Sequence[str]:
-    """The labels of a model, in the order of its scores."""
-    return labels.get("classes") or [str(number) for number in range(TREE_LABELS)]
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The class of each sentence, and the probability of every class by its name."""
+        scores = self._run(texts[0])  # (B, Y)
+        found: list[Scored] = []
+        for number, chances in zip(scores.argmax(1).tolist(), scores.softmax(1).tolist(), strict=True):
+            by_name = dict(zip(self.shown_names, chances, strict=True))
+            found.append((self.names[number] if self.names else number, by_name))
+        return found

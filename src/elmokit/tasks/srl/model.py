@@ -7,35 +7,25 @@ which learn from arguments alone.
 Notation: B examples, T tokens, E width of the inputs, D of ELMo at the output, H of a layer, K tags.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
-from rich.text import Text as RichText
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
 from elmokit.config import Config, Positive
-from elmokit.tasks.base import Labels, Task, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
+from elmokit.tasks.base import Scored, TaskModel
+from elmokit.tasks.batches import TokenBatch
 from elmokit.tasks.highway_lstm import InterleavedLstm
 from elmokit.tasks.inputs import Inputs, TokenInputs
 from elmokit.tasks.layers import BiRnn, InputDropout, TagRules
-from elmokit.tasks.spans import Span, SpanCounts, read_spans, to_spans, types_of
-from elmokit.tasks.srl.files import Format, read_sentences
-from elmokit.tasks.srl.metric import score_arguments
-from elmokit.tasks.srl.reader import VERB, SrlExample
-from elmokit.text.lines import split_line
+from elmokit.tasks.posteriors import Posteriors
+from elmokit.tasks.spans import Span, to_spans
+from elmokit.tasks.srl.files import Format
 from elmokit.training.config import Share
 
-if TYPE_CHECKING:
-    from elmokit.tasks.trained import TrainedTask
-
 NO_PREDICATE = -1
-COLORS = ("green", "cyan", "magenta", "blue", "red")
-"""Colors of numbered arguments; all others are yellow."""
 
 
 class SrlSettings(Config):
@@ -55,23 +45,6 @@ class SrlSettings(Config):
     """Dropout on the inputs, with one mask per sentence."""
     tagger_dim: Positive = 64
     """Width of one direction of the biLSTM that finds predicates."""
-
-
-@dataclass(frozen=True)
-class RoleExample:
-    """A sentence with one of its predicates, or without a predicate: it has none, or it is raw text."""
-
-    tokens: tuple[str, ...]
-    pair: SrlExample | None = None
-    predicates: tuple[int, ...] = ()
-    """Positions of all predicates of the sentence."""
-    is_first: bool = True
-    """Whether it is the first example of its sentence: predicates are learned and counted there, once per sentence."""
-
-    @property
-    def predicate(self) -> int:
-        """Position of its token, or `NO_PREDICATE`."""
-        return NO_PREDICATE if self.pair is None else self.pair.predicate
 
 
 class Gold(NamedTuple):
@@ -144,17 +117,40 @@ class SrlModel(TaskModel):
 
     def predict(self, texts: Sequence[TokenBatch], gold: Gold) -> list[Any]:
         """The predicates found, and frames: the spans of the given predicate, including V."""
+        return [prediction for prediction, _ in self._decode(texts, gold, scored=False)]
+
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Gold, *, num_best: int = 1) -> list[Scored]:
+        """The same with the probability of every found predicate, and of each span of the frames."""
+        return self._decode(texts, gold, scored=True)
+
+    def _decode(self, texts: Sequence[TokenBatch], gold: Gold, *, scored: bool) -> list[Scored]:
         inputs: Inputs = self.inputs(texts[0])
-        found = (self.tagger(inputs) > 0) & inputs.mask  # (B, T)
-        predictions: list[Any] = [{"predicates": row.nonzero()[:, 0].tolist(), "frames": []} for row in found]
+        odds = self.tagger(inputs)  # (B, T)
+        found: list[Scored] = []
+        for own, chances in zip(((odds > 0) & inputs.mask), odds.sigmoid(), strict=True):
+            places = own.nonzero()[:, 0]
+            found.append(({"predicates": places.tolist(), "frames": []}, (chances[places].tolist(), [])))
         rows = (gold.predicates != NO_PREDICATE).nonzero()[:, 0]
-        if len(rows):
-            own, predicates = _choose(inputs, rows), gold.predicates[rows]
-            decoded = self.rules.decode(self._score_tags(own, predicates), own.mask)
-            for row, predicate, tags in zip(rows.tolist(), predicates.tolist(), decoded, strict=True):
-                spans = [list(span) for span in to_spans([self.tags[tag] for tag in tags])]
-                predictions[row]["frames"].append({"predicate": predicate, "spans": spans})
-        return predictions
+        if not len(rows):
+            return found
+        chosen, predicates = _choose(inputs, rows), gold.predicates[rows]
+        scores = self._score_tags(chosen, predicates)  # (B, T, K)
+        posteriors = self.rules.posteriors(scores, chosen.mask) if scored else None
+        decoded = self.rules.decode(scores, chosen.mask)
+        for number, (row, predicate, tags) in enumerate(zip(rows.tolist(), predicates.tolist(), decoded, strict=True)):
+            spans = to_spans([self.tags[tag] for tag in tags])
+            found[row][0]["frames"].append({"predicate": predicate, "spans": [list(span) for span in spans]})
+            if posteriors is not None:
+                found[row][1][1].append([self._score_span(posteriors, number, span, tags) for span in spans])
+        return found
+
+    def _score_span(self, posteriors: Posteriors, row: int, span: Span, tags: Sequence[int]) -> float:
+        """The probability that a span begins and ends exactly here."""
+        own = tags[span.start : span.end]
+        score = posteriors.segment(row, span.start, own)
+        if span.end < len(tags):
+            score -= posteriors.segment(row, span.start, [*own, self.tags.index(f"I-{span.type}")])
+        return max(score, 0.0)
 
 
 def _choose(inputs: Inputs, rows: Tensor) -> Inputs:
@@ -165,136 +161,3 @@ def _rules(tags: Sequence[str]) -> dict[str, Tensor]:
     """Which IOB2 tags may follow each other and begin: I- only continues a span of its type."""
     allowed = [[second[0] != "I" or (first != "O" and first[2:] == second[2:]) for second in tags] for first in tags]
     return {"allowed": torch.tensor(allowed), "may_start": torch.tensor([tag[0] != "I" for tag in tags])}
-
-
-class Srl(Task[RoleExample]):
-    """Semantic role labeling: the arguments of predicates."""
-
-    name: ClassVar[str] = "srl"
-    metric: ClassVar[str] = "f1"
-    settings: ClassVar[type[Config]] = SrlSettings
-    needs: ClassVar[str] = "predicate"
-
-    def read(self, paths: Iterable[Path], settings: SrlSettings, *, training: bool) -> Iterator[RoleExample]:
-        """Read files of PropBank on EWT, CoNLL-2012 and CoNLL-2005; sentences without predicates are included."""
-        for path in paths:
-            for sentence in read_sentences(path, settings.format):
-                places = tuple(predicate.index for predicate in sentence.predicates)
-                for number, pair in enumerate(sentence.examples() or (None,)):
-                    yield RoleExample(sentence.tokens, pair, places, number == 0)
-
-    def texts(self, example: RoleExample) -> tuple[Text, ...]:
-        """The sentence."""
-        return ((example.tokens,),)
-
-    def find_labels(self, examples: Sequence[RoleExample]) -> Labels:
-        """All IOB2 tags of the labels."""
-        labels = sorted({label for example in examples for label in self.gold_labels(example)})
-        return {"tags": ["O", *(f"{letter}-{label}" for label in labels for letter in "BI")]}
-
-    def has_gold(self, example: RoleExample) -> bool:
-        """Whether the example has a predicate."""
-        return example.pair is not None
-
-    def gold_labels(self, example: RoleExample) -> Iterable[str]:
-        """The labels of its spans; none without a predicate."""
-        return () if example.pair is None else types_of(example.pair.tags)
-
-    def known_labels(self, labels: Labels) -> Collection[str]:
-        """The labels of spans."""
-        return types_of(labels["tags"])
-
-    def build(self, settings: SrlSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """Interleaved highway LSTMs."""
-        return SrlModel(settings, inputs, labels["tags"])
-
-    def collate(self, examples: Sequence[RoleExample], labels: Labels, texts: Sequence[TokenBatch]) -> Gold:
-        """Gold tags and predicates; a label that did not occur in training is O."""
-        numbers = {tag: number for number, tag in enumerate(labels["tags"])}
-        shape = texts[0].mask.shape
-        tags, everywhere = torch.zeros(shape, dtype=torch.long), torch.zeros(shape, dtype=torch.bool)  # 2 × (B, T)
-        for row, example in enumerate(examples):
-            everywhere[row, list(example.predicates)] = True
-            if example.pair is not None:
-                tags[row, : len(example.tokens)] = torch.tensor([numbers.get(tag, 0) for tag in example.pair.tags])
-        predicates = torch.tensor([example.predicate for example in examples])  # (B,)
-        return Gold(predicates, tags, everywhere, torch.tensor([example.is_first for example in examples]))
-
-    def counts(self, example: RoleExample, prediction: Any) -> Sequence[float]:
-        """Numbers of gold, predicted and correct arguments, then of predicates."""
-        found = SpanCounts()
-        if example.pair is not None:
-            (frame,) = prediction["frames"]
-            found = score_arguments([to_spans(example.pair.tags)], [read_spans(frame["spans"])]).overall
-        own, other = (set(example.predicates), set(prediction["predicates"])) if example.is_first else (set(), set())
-        return found.gold, found.predicted, found.correct, len(own), len(other), len(own & other)
-
-    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """F1, precision and recall of arguments of given predicates; F1 of predicates."""
-        numbers = [int(number) for number in sums]
-        found, predicates = SpanCounts(*numbers[:3]), SpanCounts(*numbers[3:])
-        return {**found.figures(), "predicate_f1": 100 * predicates.f1}
-
-    def from_raw(self, *fields: str) -> list[RoleExample]:
-        """The sentences of a text."""
-        return [RoleExample(tuple(tokens)) for tokens in split_line(fields[0], "text")]
-
-    def predict_raw(self, trained: "TrainedTask", rows: Iterable[Sequence[str]]) -> list[tuple[RoleExample, Any]]:
-        """Predict first the predicates of each sentence, then the arguments of each predicate."""
-        trained.check_tokenizer()
-        sentences = [example for row in rows for example in self.from_raw(*row)]
-        trained.prepare(sentences)
-        found = trained.predict(sentences)
-        numbers, pairs = [], []
-        for number, (sentence, prediction) in enumerate(zip(sentences, found, strict=True)):
-            for place in prediction["predicates"]:
-                unknown = SrlExample(sentence.tokens, place, ("O",) * len(sentence.tokens))
-                numbers.append(number)
-                pairs.append(RoleExample(sentence.tokens, unknown))
-        for number, prediction in zip(numbers, trained.predict(pairs), strict=True):
-            found[number]["frames"] += prediction["frames"]
-        return list(zip(sentences, found, strict=True))
-
-    def to_json(self, example: RoleExample, prediction: Any, settings: SrlSettings) -> dict[str, Any]:
-        """Tokens, and predicates with their arguments."""
-        predicates = [
-            {
-                "index": frame["predicate"],
-                "token": example.tokens[frame["predicate"]],
-                "arguments": [
-                    {**span._asdict(), "tokens": example.tokens[span.start : span.end]} for span in _arguments(frame)
-                ],
-            }
-            for frame in prediction["frames"]
-        ]
-        return {"tokens": example.tokens, "predicates": predicates}
-
-    def to_text(self, example: RoleExample, prediction: Any, settings: SrlSettings) -> RichText:
-        """One line per predicate, which is bold; its arguments are in brackets, with labels, in color."""
-        if not prediction["frames"]:
-            return RichText(" ".join(example.tokens), "dim")
-        return RichText("\n").join(_show(example.tokens, frame) for frame in prediction["frames"])
-
-
-def _arguments(frame: Any) -> list[Span]:
-    """The spans except the predicate itself."""
-    return [span for span in read_spans(frame["spans"]) if span.type.removeprefix("C-") != VERB]
-
-
-def _show(tokens: Sequence[str], frame: Any) -> RichText:
-    shown = RichText()
-    inside = {place: span for span in _arguments(frame) for place in range(span.start, span.end)}
-    for place, token in enumerate(tokens):
-        span = inside.get(place)
-        style = "bold" if place == frame["predicate"] else ""
-        if place:
-            shown.append(" ")
-        if span is None:
-            shown.append(token, style)
-            continue
-        color = COLORS[int(span.type[-1]) % len(COLORS)] if span.type[-1].isdecimal() else "yellow"
-        begin, end = "[" * (place == span.start), "]" * (place == span.end - 1)
-        shown.append(f"{begin}{token}{end}", f"{style} {color}".strip())
-        if end:
-            shown.append(span.type, f"dim {color}")
-    return shown

@@ -1,22 +1,13 @@
 """A tagger of tokens: the biLSTM-CRF of named entity recognition, whose labels may follow each other in any order."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from pathlib import Path
-from typing import Any, ClassVar
+from collections.abc import Sequence
+from typing import Any
 
-import torch
-from rich.text import Text as RichText
 from torch import Tensor
 
-from elmokit.config import Config
-from elmokit.tasks.base import Labels, Task, TaskModel
-from elmokit.tasks.batches import Text, TokenBatch
-from elmokit.tasks.inputs import TokenInputs
-from elmokit.tasks.ner.model import COLORS, NerModel, NerSettings
-from elmokit.tasks.spans import SpanCounts, to_spans
-from elmokit.tasks.tag.reader import TagExample, read_tags
-from elmokit.text.lines import split_line
+from elmokit.tasks.base import Scored
+from elmokit.tasks.batches import TokenBatch
+from elmokit.tasks.ner.model import NerModel, NerSettings
 
 
 class TagSettings(NerSettings):
@@ -41,71 +32,13 @@ class TagModel(NerModel):
         (batch,) = texts
         return [[self.tags[tag] for tag in tags] for tags in self.crf.decode(self._run(batch), batch.mask)]
 
-
-class Tag(Task[TagExample]):
-    """Tagging: a label for each token, such as its part of speech."""
-
-    name: ClassVar[str] = "tag"
-    metric: ClassVar[str] = "accuracy"
-    settings: ClassVar[type[Config]] = TagSettings
-
-    def read(self, paths: Iterable[Path], settings: TagSettings, *, training: bool) -> Iterator[TagExample]:
-        """Read CoNLL-U or columns, recognized by their first token."""
-        return chain.from_iterable(read_tags(path, settings.column, chunks=settings.chunks) for path in paths)
-
-    def texts(self, example: TagExample) -> tuple[Text, ...]:
-        """The sentence."""
-        return ((example.tokens,),)
-
-    def find_labels(self, examples: Sequence[TagExample]) -> Labels:
-        """All labels."""
-        return {"tags": sorted({tag for example in examples for tag in example.tags})}
-
-    def gold_labels(self, example: TagExample) -> Iterable[str]:
-        """Its labels."""
-        return set(example.tags)
-
-    def known_labels(self, labels: Labels) -> Collection[str]:
-        """All labels."""
-        known: list[str] = labels["tags"]
-        return known
-
-    def build(self, settings: TagSettings, inputs: TokenInputs, labels: Labels) -> TaskModel:
-        """A biLSTM-CRF."""
-        return TagModel(settings, inputs, labels["tags"])
-
-    def collate(self, examples: Sequence[TagExample], labels: Labels, texts: Sequence[TokenBatch]) -> Tensor:
-        """Gold labels (B, T); one that did not occur in training is the first."""
-        numbers = {tag: number for number, tag in enumerate(labels["tags"])}
-        gold = torch.zeros(texts[0].mask.shape, dtype=torch.long)
-        for row, example in enumerate(examples):
-            gold[row, : len(example.tags)] = torch.tensor([numbers.get(tag, 0) for tag in example.tags])
-        return gold
-
-    def counts(self, example: TagExample, prediction: Any) -> Sequence[float]:
-        """Numbers of correct labels and of tokens, then of gold, predicted and correct chunks, if they are scored."""
-        correct = sum(wanted == found for wanted, found in zip(example.tags, prediction, strict=True))
-        wanted, found = (set(to_spans(tags)) if example.chunks else set() for tags in (example.tags, prediction))
-        return correct, len(example.tags), len(wanted), len(found), len(wanted & found)
-
-    def figures(self, sums: Sequence[float]) -> Mapping[str, float]:
-        """Accuracy per token; F1, precision and recall of chunks, if there are any."""
-        correct, tokens, *chunks = map(int, sums)
-        found = SpanCounts(*chunks)
-        return {"accuracy": 100 * correct / tokens, **(found.figures() if found.gold or found.predicted else {})}
-
-    def from_raw(self, *fields: str) -> list[TagExample]:
-        """The sentences of a text."""
-        return [TagExample(tuple(tokens), ("",) * len(tokens)) for tokens in split_line(fields[0], "text")]
-
-    def to_json(self, example: TagExample, prediction: Any, settings: TagSettings) -> dict[str, Any]:
-        """Tokens and their labels."""
-        return {"tokens": example.tokens, "tags": prediction}
-
-    def to_text(self, example: TagExample, prediction: Any, settings: TagSettings) -> RichText:
-        """Each token with its label in color."""
-        shown = RichText()
-        for place, (token, tag) in enumerate(zip(example.tokens, prediction, strict=True)):
-            style = COLORS[sum(tag.encode()) % len(COLORS)]
-            shown.append(" " if place else "").append(token).append(f"/{tag}", style)
-        return shown
+    def predict_scored(self, texts: Sequence[TokenBatch], gold: Any, *, num_best: int = 1) -> list[Scored]:
+        """The labels, and the marginal probability of each."""
+        (batch,) = texts
+        scores = self._run(batch)
+        posteriors = self.crf.posteriors(scores, batch.mask)
+        found: list[Scored] = []
+        for row, tags in enumerate(self.crf.decode(scores, batch.mask)):
+            chances = [posteriors.segment(row, place, [tag]) for place, tag in enumerate(tags)]
+            found.append(([self.tags[tag] for tag in tags], chances))
+        return found

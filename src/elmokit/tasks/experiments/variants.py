@@ -5,7 +5,6 @@ are computed once, before the first run.
 """
 
 import json
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 
 from elmokit.cores import usable_cores
 from elmokit.embedding.embedder import Embedder
+from elmokit.embedding.layer_cache import LayerCache
 from elmokit.errors import ConfigError, InputError
 from elmokit.filesystem import LOCK, check_name, is_empty
 from elmokit.formats import load, save
@@ -28,9 +28,9 @@ from elmokit.progress import ProgressCallback
 from elmokit.recognize import COMPARISON, mistaken
 from elmokit.tasks.base import Task
 from elmokit.tasks.config import TaskConfig, read_task_config
-from elmokit.tasks.layer_store import LayerStore
-from elmokit.tasks.processes import run_parallel
-from elmokit.tasks.runner import DATA, read_result, refuse_other_inputs, settle_precision
+from elmokit.tasks.experiments import single_run
+from elmokit.tasks.experiments.processes import run_parallel
+from elmokit.tasks.runner import DATA, TaskFiles, read_result, refuse_other_inputs, settle_precision
 from elmokit.tasks.sets import read_sets
 from elmokit.text.files import file_sha256, find_files, refuse_pipes
 
@@ -112,12 +112,17 @@ class Experiment:
 
     def command(self, variant: Variant, seed: int) -> list[str]:
         """The command that trains a variant with a seed."""
-        words = [sys.executable, "-m", "elmokit", "task", "train", self.task.name, "--preset", self.preset]
-        words += [word for name in DATA for path in getattr(self, name) for word in (f"--{name}", path)]
-        changes = {**self.changes, **dict(variant.changes), "seed": str(seed)}
-        words += [word for name, value in changes.items() for word in ("--set", f"{name}={value}")]
-        words += ["--model", variant.bilm] if variant.bilm else []
-        return [*words, "--output", str(self.folder(variant, seed)), "--threads", "1", "--resume", "--json"]
+        files = TaskFiles(
+            train=list(self.train),
+            dev=list(self.dev),
+            test=list(self.test),
+            vectors=list(self.vectors),
+            output=self.folder(variant, seed),
+            bilm=variant.bilm,
+            resume=True,
+            threads=1,
+        )
+        return single_run.command(self.config(variant, seed), files)
 
     def digests(self) -> dict[str, list[str]]:
         """SHA-256 of all files, as stored in results."""
@@ -266,4 +271,4 @@ def _prepare_layers(experiment: Experiment, model: str, report: ProgressCallback
     examples = (example for examples in experiment.read_sets().values() for example in examples)
     precision = experiment.config().elmo.precision
     embedder = Embedder.from_pretrained(model, threads=experiment.threads, precision=precision)
-    LayerStore(embedder).prepare(experiment.task.sentences(examples), report)
+    LayerCache(embedder).prepare(experiment.task.sentences(examples), report)

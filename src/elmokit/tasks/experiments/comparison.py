@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any, NamedTuple
 
-from elmokit.tasks.significance import paired_bootstrap
-from elmokit.tasks.variants import Runs, Variant
+from elmokit.tasks.experiments.significance import paired_bootstrap
+from elmokit.tasks.experiments.variants import Runs, Variant
 from elmokit.wording import counted
 
 

@@ -14,10 +14,11 @@ from elmokit.formats import save
 from elmokit.formats.parts import fingerprint
 from elmokit.model.bilm import BiLM
 from elmokit.tasks.ner.example import NerExample
-from elmokit.tasks.ner.model import Ner
 from elmokit.tasks.ner.reader import read_entities
+from elmokit.tasks.ner.task import Ner
+from elmokit.tasks.pipeline import BilmUse, TaskPipeline
+from elmokit.tasks.saved import load_task
 from elmokit.tasks.sets import warn_of_other_tokens
-from elmokit.tasks.trained import BilmUse, TrainedTask, load_trained
 from elmokit.tasks.words import WordTable
 from elmokit.text.files import open_text
 from tests.conftest import build_tiny
@@ -27,17 +28,17 @@ from tests.tasks.conftest import settings
 WORDS = ("so", "Anna", "a\u2028b", "c\x85", "d\re", "\ud800", " ")
 SENTENCES = (("so", "Anna", "left"), ("a\u2028b",), ("d\re", "c\x85", "\ud800", "so", "x" * 40))
 EXAMPLES = [NerExample(tokens, ("O",) * len(tokens)) for tokens in SENTENCES]
-Build = Callable[..., TrainedTask]
+Build = Callable[..., TaskPipeline]
 
 
 @pytest.fixture
 def build(tmp_path: Path) -> Build:
     save(build_tiny("characters"), tmp_path / "bilm")
 
-    def make(**elmo: Any) -> TrainedTask:
+    def make(**elmo: Any) -> TaskPipeline:
         bilm = None if elmo.get("place") == "none" else build_tiny("characters")
         torch.manual_seed(4)
-        return TrainedTask(
+        return TaskPipeline(
             Ner(),
             settings(elmo=elmo, model={"dropout": 0.5}),
             {"tags": ["O", "B-PER", "I-PER", "L-PER", "U-PER"]},
@@ -45,7 +46,6 @@ def build(tmp_path: Path) -> Build:
             torch.randn(len(WORDS) + 1, 8),
             bilm=bilm,
             use=None if bilm is None else BilmUse(str(tmp_path / "bilm"), fingerprint(bilm)),
-            layers_folder=tmp_path / "layers",
             threads=1,
         )
 
@@ -64,7 +64,7 @@ def folder(build: Build, tmp_path: Path) -> Path:
 def test_a_saved_model_is_the_same(elmo: dict[str, Any], build: Build, tmp_path: Path) -> None:
     trained = build(**elmo)
     trained.save(tmp_path / "model")
-    loaded = load_trained(tmp_path / "model", layers_folder=tmp_path / "other", threads=1)
+    loaded = load_task(tmp_path / "model", threads=1)
     assert not loaded.model.training
     assert (loaded.config, loaded.labels, loaded.use) == (trained.config, trained.labels, trained.use)
     assert loaded.table.words == WORDS
@@ -72,32 +72,29 @@ def test_a_saved_model_is_the_same(elmo: dict[str, Any], build: Build, tmp_path:
     assert list(ours) == list(theirs)
     assert all(torch.equal(ours[name], theirs[name]) for name in ours)
     assert any(name.startswith("inputs.elmo.bilm.") for name in ours) == elmo.get("tuned", False)
-    for one in (trained, loaded):
-        one.prepare(EXAMPLES)
-        one.model.eval()
+    trained.model.eval()
     with torch.no_grad():
-        (batch,), (other,) = trained.collate(EXAMPLES)[0], loaded.collate(EXAMPLES)[0]
+        (batch,), (other,) = (one.collate(EXAMPLES, one._embed(EXAMPLES))[0] for one in (trained, loaded))
         torch.testing.assert_close(loaded.model._run(other), trained.model._run(batch), rtol=0, atol=0)
-    assert loaded.predict(EXAMPLES) == trained.predict(EXAMPLES)
+    assert loaded.predict_examples(EXAMPLES) == trained.predict_examples(EXAMPLES)
 
 
 def test_predictions_do_not_depend_on_order_or_batches(build: Build) -> None:
     trained = build()
-    trained.prepare(EXAMPLES)
-    found = trained.predict(EXAMPLES, batch_size=1)
+    found = trained.predict_examples(EXAMPLES, batch_size=1)
     assert any(found), "an untrained model says something"
-    assert trained.predict(EXAMPLES, batch_size=3) == found
-    assert trained.predict(EXAMPLES[::-1], batch_size=2) == found[::-1]
-    assert trained.predict([]) == []
+    assert trained.predict_examples(EXAMPLES, batch_size=3) == found
+    assert trained.predict_examples(EXAMPLES[::-1], batch_size=2) == found[::-1]
+    assert trained.predict_examples([]) == []
 
 
 def test_predicting_leaves_the_model_in_its_mode(build: Build) -> None:
     trained = build(place="none")
     for training in (True, False):
         trained.model.train(training)
-        first = trained.predict(EXAMPLES)
+        first = trained.predict_examples(EXAMPLES)
         assert trained.model.training == trained.model.encoder.training == training
-        assert trained.predict(EXAMPLES) == first
+        assert trained.predict_examples(EXAMPLES) == first
 
 
 def test_mixes(build: Build) -> None:
@@ -122,23 +119,22 @@ def test_another_bilm_is_refused_by_fingerprint(folder: Path, tmp_path: Path) ->
     right, wrong = fingerprint(build_tiny("characters"))[:16], fingerprint(other)[:16]
     message = rf"^the task model \S+ was trained on the biLM {right} \(.*bilm\), but .*other is {wrong}: name the right"
     with pytest.raises(ConfigError, match=message):
-        load_trained(folder, bilm=str(tmp_path / "other"))
+        load_task(folder, bilm=str(tmp_path / "other"))
     save(other, tmp_path / "bilm", overwrite=True)  # the name that training was given is another model now
     with pytest.raises(ConfigError, match=f"{right} .* is {wrong}"):
-        load_trained(folder)
+        load_task(folder)
 
 
 def test_the_same_bilm_elsewhere_will_do(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "bilm").rename(tmp_path / "moved")
-    trained = load_trained(folder, bilm=str(tmp_path / "moved"), layers_folder=tmp_path / "layers", threads=1)
-    trained.prepare(EXAMPLES)
-    assert len(trained.predict(EXAMPLES)) == 3
+    trained = load_task(folder, bilm=str(tmp_path / "moved"), threads=1)
+    assert len(trained.predict_examples(EXAMPLES)) == 3
 
 
 def test_a_bilm_that_learned_along_is_in_the_folder(build: Build, tmp_path: Path) -> None:
     build(tuned=True).save(tmp_path / "model")
     (tmp_path / "bilm").rename(tmp_path / "moved")
-    assert len(load_trained(tmp_path / "model").predict(EXAMPLES)) == 3
+    assert len(load_task(tmp_path / "model").predict_examples(EXAMPLES)) == 3
 
 
 def test_a_model_of_a_task_of_ones_own(folder: Path) -> None:
@@ -147,7 +143,7 @@ def test_a_model_of_a_task_of_ones_own(folder: Path) -> None:
 
     change(folder, task="chess")
     own = Chess()
-    assert load_trained(folder, task=own, layers_folder=folder.parent / "layers").task is own
+    assert load_task(folder, task=own).task is own
 
 
 # --- Folders that are none -------------------------------------------------------------------------------------------
@@ -178,7 +174,7 @@ def change(folder: Path, **values: Any) -> None:
 def test_a_description_that_does_not_fit(values: dict[str, Any], message: str, folder: Path) -> None:
     change(folder, **values)
     with pytest.raises(FormatError, match=message) as raised:
-        load_trained(folder)
+        load_task(folder)
     assert str(raised.value).startswith(str(folder))
 
 
@@ -187,21 +183,21 @@ def test_a_description_that_does_not_fit(values: dict[str, Any], message: str, f
 def test_files_that_are_missing_or_damaged(name: str, content: bytes | None, folder: Path) -> None:
     (folder / name).unlink() if content is None else (folder / name).write_bytes(content)
     with pytest.raises(FormatError, match=r"model is not the folder of a task model \(.*\): give what"):
-        load_trained(folder)
+        load_task(folder)
 
 
 def test_a_folder_of_something_else(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="is not the folder of a task model"):
-        load_trained(tmp_path)
+        load_task(tmp_path)
     with pytest.raises(FormatError, match="nothing does not exist: give the model/"):
-        load_trained(tmp_path / "nothing")
+        load_task(tmp_path / "nothing")
 
 
 def test_words_that_are_cut_off(folder: Path) -> None:
     path = folder / "words.txt"
     path.write_bytes(path.read_bytes()[:9])
     with pytest.raises(FormatError, match=r"words\.txt has 2 words, but there are 7 vectors: copy it whole\.$"):
-        load_trained(folder)
+        load_task(folder)
 
 
 def test_weights_of_other_settings(folder: Path) -> None:
@@ -209,12 +205,12 @@ def test_weights_of_other_settings(folder: Path) -> None:
     config = content["config"]
     change(folder, config={**config, "model": {**config["model"], "hidden_dim": 9}})
     with pytest.raises(FormatError, match=r"model\.safetensors does not fit its settings"):
-        load_trained(folder)
+        load_task(folder)
     change(folder, config={**config, "model": {**config["model"], "num_layers": 2}})
     with pytest.raises(
         FormatError, match=r"model\.safetensors lacks tensors or has unexpected ones: encoder\.layers\.1"
     ):
-        load_trained(folder)
+        load_task(folder)
 
 
 def test_a_model_of_other_tokens_says_so_when_it_is_given_raw_text() -> None:
