@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import elmokit
+from tests.tasks.small_files import train_small
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -56,8 +57,14 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("bare")
 
 
+@pytest.fixture(scope="module")
+def task_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run of `elmokit task train ner`."""
+    return train_small(tmp_path_factory.mktemp("tasks"), "ner").parent
+
+
 @pytest.fixture
-def workplace(tmp_path: Path, tiny_bilm: elmokit.BiLM) -> Path:
+def workplace(tmp_path: Path, tiny_bilm: elmokit.BiLM, request: pytest.FixtureRequest) -> Path:
     """A folder with the files that the documents say they need."""
     elmokit.save(tiny_bilm, tmp_path / "small", format="bilm")
     os.rename(tmp_path / "small/options.json", tmp_path / "small/elmo_options.json")
@@ -67,6 +74,10 @@ def workplace(tmp_path: Path, tiny_bilm: elmokit.BiLM) -> Path:
     sentence = "Ada NNP O I-PER\nwrote VBD O O\nto TO O O\nCharles NNP O I-PER\nin IN O O\nLondon NNP O I-LOC\n\n"
     for name in ("train", "dev"):
         (tmp_path / f"{name}.conll").write_text(sentence * 3, encoding="utf-8")
+    if request.node.callspec.params["page"] == "predicting.md":  # another page trains it itself
+        shutil.copytree(request.getfixturevalue("task_run"), tmp_path / "run")
+        (tmp_path / "letters.txt").write_text("Ada wrote to Charles.\n\nIt rained.\n", encoding="utf-8")
+        (tmp_path / "tweets.jsonl").write_text('{"id": 7, "text": "Ada left."}\nnonsense\n', encoding="utf-8")
     return tmp_path
 
 
