@@ -1,5 +1,4 @@
-/* The elementwise half of an LSTM step in training, forward and back: the equations of elmokit/model/cell.py. And the
-   same half for products that were computed elsewhere (int8).
+/* The elementwise half of an LSTM step in training, forward and back: the equations of elmokit/model/cell.py.
 
    Gates are (n, 4, width), packed i, f, o, j. A `limit` of infinity does not clamp. */
 
@@ -52,25 +51,6 @@ void NAME(train_back)(int64_t n, int64_t width, const float *gates, const float 
             store_some(d + 2 * width, from * t * o * (one - o), lanes);
             store_some(d + 3 * width, flow * i * FMA(-j, j, one), lanes);
             store_some(dc + place, flow * f, lanes);
-        }
-    MODES_END;
-}
-
-/* A step of inference whose recurrent product `gates` (n, 4, width) was computed elsewhere: adds row `places[row]` of
-   `inputs` (or row by row if null), which has bias and input; updates `c`, and writes o tanh(c) to `out`. */
-void NAME(cell)(int64_t n, int64_t width, const float *gates, const float *inputs, const int64_t *places, float *c,
-                float *out, float limit) {
-    MODES_BEGIN;
-    for (int64_t row = 0; row < n; ++row)
-        for (int64_t k = 0; k < width; k += LANES) {
-            int64_t lanes = width - k, place = row * width + k;
-            const float *g = gates + row * 4 * width + k;
-            const float *x = inputs + (places ? places[row] : row) * 4 * width + k;
-            vec gate[4], memory = load_some(c + place, lanes);
-            UNROLL for (int number = 0; number < 4; ++number)
-                gate[number] = load_some(g + number * width, lanes) + load_some(x + number * width, lanes);
-            store_some(out + place, cell(gate[0], gate[1], gate[2], gate[3], &memory, limit), lanes);
-            store_some(c + place, memory, lanes);
         }
     MODES_END;
 }
