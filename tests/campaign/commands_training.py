@@ -222,7 +222,7 @@ ROWS = [
     row("task evaluate ner run test.conll", 1, "folder of a training run", "not a task model"),
     row("task evaluate ner prose.txt test.conll", 1, "prose.txt", "a text file", "not a task model"),
     row("task evaluate nli tagger/model test.conll", 1, "tagger/model"),
-    row("task evaluate nerd tagger/model test.conll", 1, "tagger/model"),
+    row("task evaluate nerd tagger/model test.conll", 1, "no task named 'nerd'"),
     row("task evaluate ner tagger/model empty.txt", 1, "empty.txt", "no example"),
     row("task predict", 2, "Missing argument 'MODEL"),
     row("task predict ner", 1, "ner does not exist"),

@@ -120,7 +120,7 @@ static void try_packing(int64_t K, int64_t M) {
     for (int64_t first = 0; first < 3; ++first) {
         int64_t depth = K + first;
         float *matrix = numbers(K * M);
-        factor *panels = random_factors(panels_of(M) * num_factors(depth) * PANEL);
+        factor *panels = calloc(panels_of(M) * num_factors(depth) * PANEL, sizeof(factor));
         NAME(pack)(K, M, matrix, M, 1, num_factors(depth), first, panels);
         NAME(pack)(K, M, matrix, 1, K, num_factors(depth), first, panels);
         float *turned = numbers(K * M);
