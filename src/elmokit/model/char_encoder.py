@@ -142,7 +142,7 @@ class CharEncoder(TypeEncoder):
             if table is not None:
                 nn.init.uniform_(table, -1, 1, generator)
         num_filters = 0
-        for group in self._groups():
+        for group in self.groups():
             width, char_dim, num = group.weight.shape
             if self.activation == "relu":
                 nn.init.uniform_(group.weight, -0.05, 0.05, generator)
@@ -162,26 +162,38 @@ class CharEncoder(TypeEncoder):
 
     def encode_types(self, char_ids: Tensor) -> Tensor:
         """The vectors (N, P) of token rows (N, C), none of which is padding."""
+        return self.join(char_ids, self._convolve, self.projection)
+
+    def join(
+        self, char_ids: Tensor, convolve: Callable[[Tensor], Tensor], project: Callable[[Tensor], Tensor] | None
+    ) -> Tensor:
+        """The vectors (N, P) of token rows (N, C): those of words and of characters, side by side and projected.
+
+        Args:
+            char_ids: token rows, none of which is padding.
+            convolve: computes the filters (N, F) of the vectors (N, C', D) of characters.
+            project: the projection; None returns the parts as they are.
+        """
         parts = []
         if self.word_table is not None:
             parts.append(embedding(char_ids[:, 0] - 1, self.word_table))  # (N, word_dim)
             char_ids = char_ids[:, 1:]
         if self.char_table is not None:
-            parts.append(self._convolve(char_ids, self.char_table))  # (N, F)
-        x = torch.cat(parts, dim=-1)  # (N, word_dim + F)
-        return x if self.projection is None else self.projection(x)  # (N, P)
+            char_ids = trim_padding(char_ids, max(group.weight.shape[0] for group in self.groups()))  # (N, C')
+            # AllenNLP reads a 0 inside a token as a zero vector. That row is created only here, so it is never trained.
+            parts.append(convolve(embedding(char_ids, pad(self.char_table, (0, 0, 1, 0)))))  # (N, F)
+        x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)  # (N, word_dim + F)
+        return x if project is None else project(x)  # (N, P)
 
-    def _convolve(self, char_ids: Tensor, char_table: Tensor) -> Tensor:
-        char_ids = trim_padding(char_ids, max(group.weight.shape[0] for group in self._groups()))  # (N, C')
-        # AllenNLP reads a 0 inside a token as a zero vector. That row is created only here, so it is never trained.
-        characters = embedding(char_ids, pad(char_table, (0, 0, 1, 0)))  # (N, C', D)
+    def _convolve(self, characters: Tensor) -> Tensor:
         x = torch.cat([group(characters) for group in self.convolutions], dim=-1)  # (N, F)
         x = x.relu() if self.activation == "relu" else x.tanh()  # (N, F)
         for highway in self.highways:
             x = highway(x)  # (N, F)
         return x
 
-    def _groups(self) -> list[Convolution]:
+    def groups(self) -> list[Convolution]:
+        """The groups of filters."""
         return [group for group in self.convolutions if isinstance(group, Convolution)]
 
 

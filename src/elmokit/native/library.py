@@ -294,8 +294,7 @@ class NativeLibrary:
 
         `out` and `places` may be the same columns of wider matrices.
         """
-        panels = pad(weight.flatten(0, 1), (0, -weight.shape[2] % 64)).unflatten(1, (-1, 64))  # (K, panels, 64)
-        panels = panels.transpose(0, 1).contiguous()  # (panels, K, 64)
+        panels = self.pack(weight.flatten(0, 1))  # a name keeps it alive during the call
         pointers = map(_address, (words, panels, bias, out, places))
         self._functions["train_convolve"](*words.shape, len(weight), len(bias), *pointers, out.stride(0), relu)
 

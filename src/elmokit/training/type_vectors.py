@@ -15,7 +15,6 @@ from torch import Tensor, nn
 
 from elmokit.model.char_encoder import TypeEncoder, used_columns
 
-_AT_ONCE = 512
 _HALVES = 2
 
 Encode = Callable[[Tensor], Tensor]
@@ -45,13 +44,15 @@ class TypeVectors:
     ) -> None:
         self._parameters = [parameter for parameter in encoder.parameters() if parameter.requires_grad]
         self._both = both
-        order = used_columns(types).argsort(stable=True)  # (K,): short words share a block and skip its padding
+        order = used_columns(types).argsort(
+            stable=True
+        )  # (K,): both halves have words of all lengths, short ones first
         self._rows = [order] if encode is None else [order[half::_HALVES] for half in range(_HALVES)]
         if encode is None:
             with cast:
-                self._parts: Sequence[Tensor] = [_in_blocks(encoder.encode_types, types[order])]
+                self._parts: Sequence[Tensor] = [encoder.encode_by_length(types[order])[1]]
         else:
-            self._parts = both(lambda half: _in_blocks(encode, types[self._rows[half]]))
+            self._parts = both(lambda half: encoder.encode_by_length(types[self._rows[half]], encode)[1])
         self.wants_gradient = self._parts[0].requires_grad
         first = self._parts[0]
         self.vectors = torch.empty(len(types), first.shape[1], dtype=first.dtype, device=first.device)
@@ -70,10 +71,6 @@ class TypeVectors:
 
         for gradients in self._both(run) if len(self._parts) > 1 else (run(0),):
             accumulate(self._parameters, gradients)
-
-
-def _in_blocks(encode: Encode, types: Tensor) -> Tensor:
-    return torch.cat([encode(part) for part in types.split(_AT_ONCE)])
 
 
 def accumulate(parameters: Sequence[nn.Parameter], gradients: Sequence[Tensor | None]) -> None:

@@ -12,9 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
-from torch.nn.functional import embedding, pad
 
-from elmokit.model.char_encoder import Affine, CharEncoder, Convolution, Highway, trim_padding
+from elmokit.model.char_encoder import Affine, CharEncoder, Highway
 from elmokit.model.engines.products import Matrix, Products
 from elmokit.native.library import NativeLibrary
 
@@ -40,28 +39,19 @@ class TrainEncoder:
 
     def __call__(self, char_ids: Tensor) -> Tensor:
         """The vectors (N, P) of token rows (N, C), none of which is padding."""
-        encoder = self._encoder
-        parts = []
-        if encoder.word_table is not None:
-            parts.append(embedding(char_ids[:, 0] - 1, encoder.word_table))  # (N, word_dim)
-            char_ids = char_ids[:, 1:]
-        if encoder.char_table is not None:
-            x = self._convolve(char_ids, encoder.char_table)  # (N, F)
-            for factor in self._highways:
-                x = _HighwayGate.apply(x, factor, self._library, *factor.parameters)  # (N, F)
-            parts.append(x)
-        x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=-1)  # (N, word_dim + F)
-        if self._projection is not None:
-            x = _Product.apply(x, self._projection, *self._projection.parameters)  # (N, P)
-        return x
+        return self._encoder.join(char_ids, self._convolve, self._project if self._projection is not None else None)
 
-    def _convolve(self, char_ids: Tensor, char_table: Tensor) -> Tensor:
-        groups = [group for group in self._encoder.convolutions if isinstance(group, Convolution)]
-        char_ids = trim_padding(char_ids, max(group.weight.shape[0] for group in groups))  # (N, C')
-        characters = embedding(char_ids, pad(char_table, (0, 0, 1, 0)))  # (N, C', D)
-        parameters = [parameter for group in groups for parameter in (group.weight, group.bias)]
-        found: Tensor = _Convolve.apply(characters, self._library, self._encoder.activation == "relu", *parameters)
-        return found  # (N, F)
+    def _convolve(self, characters: Tensor) -> Tensor:
+        parameters = [parameter for group in self._encoder.groups() for parameter in (group.weight, group.bias)]
+        x: Tensor = _Convolve.apply(characters, self._library, self._encoder.activation == "relu", *parameters)
+        for factor in self._highways:
+            x = _HighwayGate.apply(x, factor, self._library, *factor.parameters)
+        return x  # (N, F)
+
+    def _project(self, x: Tensor) -> Tensor:
+        assert self._projection is not None
+        projected: Tensor = _Product.apply(x, self._projection, *self._projection.parameters)
+        return projected  # (N, P)
 
 
 class _Factor:
